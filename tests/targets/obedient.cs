@@ -105,6 +105,7 @@ static class Obedient
             case "large": kept = new byte[200000]; return "allocated";
             case "small": kept = new byte[100]; return "allocated";
             case "gc": GC.Collect(); return "collected";
+            case "name": return NameThread();
             case "block": return Block();
             case "unblock": unblocked.Set(); return "unblocked";
             default: return "unknown";
@@ -189,6 +190,15 @@ static class Obedient
         il.Emit(OpCodes.Add);
         il.Emit(OpCodes.Ret);
         return ((Func<int, int>)method.CreateDelegate(typeof(Func<int, int>)))(6).ToString();
+    }
+
+    /// A thread begins, gives itself a name, and ends.
+    static string NameThread()
+    {
+        var named = new Thread(() => Thread.CurrentThread.Name = "named");
+        named.Start();
+        named.Join();
+        return "named";
     }
 
     /// Returns when the thread that runs finalizers is held.

@@ -134,7 +134,9 @@ fn opened(file: &Path) -> Result<String, Failure> {
 }
 
 fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {
-    let cores = || RuntimeVersion::ALL.into_iter().filter(|one| *one != RuntimeVersion::Desktop4).collect();
+    // .NET 11 differs from 10 only before a profiler is loaded.
+    let left_out = [RuntimeVersion::Desktop4, RuntimeVersion::Core11];
+    let cores = || RuntimeVersion::ALL.into_iter().filter(|one| !left_out.contains(one)).collect();
     if given.is_empty() { cores() } else { given.to_vec() }
 }
 

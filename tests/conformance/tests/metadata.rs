@@ -81,14 +81,17 @@ fn in_metadata(test: impl Fn(&mut Reader)) {
 }
 
 #[test]
-fn metadata_is_one_object_with_three_interfaces() {
+fn metadata_is_one_object_with_all_its_interfaces() {
     in_metadata(|reader| {
-        for first in ["import", "import2", "assembly", "unknown"] {
+        let writing = ["emit", "emit2", "assembly-emit", "tables", "tables2"];
+        for first in ["import", "import2", "assembly", "unknown"].into_iter().chain(writing) {
             assert_eq!(reader.numbers(&format!("open {first}")), [DONE, 1], "{first}");
         }
         assert_eq!(reader.numbers("open stranger"), [NO_INTERFACE, 0]);
         let all = "open unknown import assembly import2 assembly unknown import";
         assert_eq!(reader.numbers(all), [DONE, 1, 0, 0, 0, 0, 0, 0], "from each to each");
+        let all = "open import emit2 tables2 assembly-emit tables import emit";
+        assert_eq!(reader.numbers(all), [DONE, 1, 0, 0, 0, 0, 0, 0], "the writable ones, too");
         assert_eq!(reader.numbers("open assembly stranger import"), [DONE, 1, NO_INTERFACE, 0]);
     });
 }

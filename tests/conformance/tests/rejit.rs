@@ -129,3 +129,18 @@ fn rjt_01_a_request_without_the_flag_is_refused_and_a_revert_of_what_was_not_cha
         stage.is_alive(&mut own);
     });
 }
+
+#[test]
+fn rjt_01_a_setting_forbids_it_to_attached_profilers_and_the_one_for_inlining_forbids_nothing() {
+    in_every_world(|runtime| {
+        let prefix = if runtime.major() == 3 { "COMPlus" } else { "DOTNET" };
+        let with = |setting: &str| Stage::start_with(runtime, &[(&format!("{prefix}_{setting}"), "0")]);
+        let stage = with("ProfApi_RejitOnAttach");
+        let mut own = stage.attached(MODULE_LOADS, 0);
+        holds!(RJT_01 sim clr, own.refused(&format!("mask {:#x} 0", MODULE_LOADS | REJIT)) == NOT_ENABLED);
+        stage.leave(own);
+        let mut stage = with("ProfApi_InliningTracking");
+        let (mut own, called) = with_a_method(&mut stage, REJIT | JIT);
+        holds!(RJT_01 sim clr, own.ask(&format!("rejit {called} {BLOCK_INLINING}")).is_ok());
+    });
+}

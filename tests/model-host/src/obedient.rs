@@ -141,6 +141,7 @@ impl Program {
                 self.runtime.collect_all();
                 "collected"
             }
+            "name" => self.name_thread(),
             "block" => {
                 self.runtime.block_finalizer(true);
                 "blocked"
@@ -196,6 +197,21 @@ impl Program {
     fn emit(&self) -> &'static str {
         self.runtime.make_dynamic_function_called(Some("Emitted"));
         "7"
+    }
+
+    /// A thread begins, gives itself a name, and ends.
+    fn name_thread(&self) -> &'static str {
+        let (runtime, (tell, ended)) = (self.runtime.clone(), channel());
+        schedule::spawn("a named thread", move || {
+            runtime.begin_thread();
+            runtime.name_thread("named");
+            runtime.end_thread();
+            // Who waits may be gone.
+            let _ = tell.send(());
+        });
+        // Its end is also what a thread says that breaks off.
+        let _ = ended.recv();
+        "named"
     }
 
     fn throw(&self) -> &'static str {

@@ -42,6 +42,11 @@ unsafe fn interface(raw: *mut sys::ICorProfilerInfo, module: usize, rest: &[&str
         "import" => sys::IID_IMetaDataImport,
         "import2" => sys::IID_IMetaDataImport2,
         "assembly" => sys::IID_IMetaDataAssemblyImport,
+        "emit" => sys::IID_IMetaDataEmit,
+        "emit2" => sys::IID_IMetaDataEmit2,
+        "assembly-emit" => sys::IID_IMetaDataAssemblyEmit,
+        "tables" => sys::IID_IMetaDataTables,
+        "tables2" => sys::IID_IMetaDataTables2,
         "unknown" => sys::IID_IUnknown,
         _ => sys::IID_ICorProfilerInfo,
     };

@@ -5,7 +5,7 @@
 //! - [`InfoServer`] is Info: one method per slot, each refusing until overridden. [`InfoObject`] adds the vtable.
 //! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it, with one method per slot.
 //! - [`enumerators`] are the lists that Info returns.
-//! - [`MetadataServer`] is a module's metadata. [`MetadataObject`] adds its two vtables.
+//! - [`MetadataServer`] is a module's metadata. [`MetadataObject`] adds its five vtables.
 //! - [`metahost`] lets a trigger process of the .NET Framework find the runtimes of a process and attach.
 //!
 //! # Design constraints
@@ -14,8 +14,9 @@
 //! - Tests can see every count: references of profilers, live enumerators.
 //!
 //! # Supported
-//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2 and IMetaDataAssemblyImport, and the
-//! hosting interfaces of the .NET Framework that an attach needs: generated from the table in `crates/target/corprof/abi`.
+//! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2, IMetaDataAssemblyImport,
+//! IMetaDataEmit2, IMetaDataAssemblyEmit and IMetaDataTables2, and the hosting interfaces of the .NET Framework that an attach needs:
+//! generated from the table in `crates/target/corprof/abi`.
 //!
 //! # Rejected
 //! - Safe arguments: the model must see the profiler's real arguments, null and nonsense included.

@@ -1,6 +1,6 @@
-//! A module's metadata as a COM object: one reference count and one server behind two vtables.
+//! A module's metadata as a COM object: one reference count and one server behind five vtables.
 //!
-//! IMetaDataAssemblyImport does not extend the others. Its pointer points to the object's second field.
+//! The interfaces do not all extend one another. Each further vtable has a pointer to its own field of the object.
 
 use crate::counted::{Counted, Inner, Interfaces};
 use crate::panics::caught;
@@ -9,19 +9,33 @@ use core::ffi::c_void;
 use core::mem::offset_of;
 use corprof::{HResult, sys};
 
-/// The two vtables.
+/// The vtables.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Vtables {
     import: &'static sys::IMetaDataImport2Vtbl,
     assembly: &'static sys::IMetaDataAssemblyImportVtbl,
+    emit: &'static sys::IMetaDataEmit2Vtbl,
+    assembly_emit: &'static sys::IMetaDataAssemblyEmitVtbl,
+    tables: &'static sys::IMetaDataTables2Vtbl,
 }
 
-/// The distance of the second vtable from the object's start.
-const BESIDE: usize = offset_of!(Vtables, assembly);
+/// The distances of the further vtables from the object's start.
+const ASSEMBLY: usize = offset_of!(Vtables, assembly);
+const EMIT: usize = offset_of!(Vtables, emit);
+const ASSEMBLY_EMIT: usize = offset_of!(Vtables, assembly_emit);
+const TABLES: usize = offset_of!(Vtables, tables);
 
-const INTERFACES: Interfaces =
-    &[(sys::IID_IMetaDataImport, 0), (sys::IID_IMetaDataImport2, 0), (sys::IID_IMetaDataAssemblyImport, BESIDE)];
+const INTERFACES: Interfaces = &[
+    (sys::IID_IMetaDataImport, 0),
+    (sys::IID_IMetaDataImport2, 0),
+    (sys::IID_IMetaDataAssemblyImport, ASSEMBLY),
+    (sys::IID_IMetaDataEmit, EMIT),
+    (sys::IID_IMetaDataEmit2, EMIT),
+    (sys::IID_IMetaDataAssemblyEmit, ASSEMBLY_EMIT),
+    (sys::IID_IMetaDataTables, TABLES),
+    (sys::IID_IMetaDataTables2, TABLES),
+];
 
 /// The object. A reference keeps it alive.
 pub type MetadataObject<T> = Counted<Vtables, T>;
@@ -33,12 +47,22 @@ impl<T: MetadataServer> Inner for T {
 }
 
 impl<T: MetadataServer> MetadataObject<T> {
-    pub(crate) const UNKNOWN_BESIDE: sys::IUnknownVtbl = Self::unknown_at::<BESIDE>();
-    const VTABLES: Vtables = Vtables { import: &Self::IMPORT, assembly: &Self::ASSEMBLY };
+    pub(crate) const UNKNOWN_OF_IMPORT: sys::IUnknownVtbl = Self::UNKNOWN;
+    pub(crate) const UNKNOWN_OF_ASSEMBLY_IMPORT: sys::IUnknownVtbl = Self::unknown_at::<ASSEMBLY>();
+    pub(crate) const UNKNOWN_OF_EMIT: sys::IUnknownVtbl = Self::unknown_at::<EMIT>();
+    pub(crate) const UNKNOWN_OF_ASSEMBLY_EMIT: sys::IUnknownVtbl = Self::unknown_at::<ASSEMBLY_EMIT>();
+    pub(crate) const UNKNOWN_OF_TABLES: sys::IUnknownVtbl = Self::unknown_at::<TABLES>();
+    const VTABLES: Vtables = Vtables {
+        import: &Self::IMPORT,
+        assembly: &Self::ASSEMBLY_IMPORT,
+        emit: &Self::EMIT,
+        assembly_emit: &Self::ASSEMBLY_EMIT,
+        tables: &Self::TABLES,
+    };
 
     /// Makes the object with one reference, which the caller owns. `live` counts it until its release.
     pub fn create(server: T, live: &Live) -> *mut sys::IUnknown {
-        // SAFETY: both vtables are those of this type, and begin with their IUnknown.
+        // SAFETY: the vtables are those of this type, and begin with their IUnknown.
         unsafe { Self::make(Self::VTABLES, INTERFACES, live, server) }.cast()
     }
 
@@ -57,7 +81,34 @@ impl<T: MetadataServer> MetadataObject<T> {
     /// `this` is null, or points to the second vtable of a live object.
     pub(crate) unsafe fn of_assembly<'a>(this: *mut c_void) -> Option<&'a Self> {
         // SAFETY: the caller guarantees null or a pointer to the second vtable of a live object.
-        unsafe { Self::at::<BESIDE>(this).as_ref() }
+        unsafe { Self::at::<ASSEMBLY>(this).as_ref() }
+    }
+
+    /// The object behind a pointer to its third vtable.
+    ///
+    /// # Safety
+    /// `this` is null, or points to the third vtable of a live object.
+    pub(crate) unsafe fn of_emit<'a>(this: *mut c_void) -> Option<&'a Self> {
+        // SAFETY: the caller guarantees null or a pointer to the third vtable of a live object.
+        unsafe { Self::at::<EMIT>(this).as_ref() }
+    }
+
+    /// The object behind a pointer to its fourth vtable.
+    ///
+    /// # Safety
+    /// `this` is null, or points to the fourth vtable of a live object.
+    pub(crate) unsafe fn of_assembly_emit<'a>(this: *mut c_void) -> Option<&'a Self> {
+        // SAFETY: the caller guarantees null or a pointer to the fourth vtable of a live object.
+        unsafe { Self::at::<ASSEMBLY_EMIT>(this).as_ref() }
+    }
+
+    /// The object behind a pointer to its fifth vtable.
+    ///
+    /// # Safety
+    /// `this` is null, or points to the fifth vtable of a live object.
+    pub(crate) unsafe fn of_tables<'a>(this: *mut c_void) -> Option<&'a Self> {
+        // SAFETY: the caller guarantees null or a pointer to the fifth vtable of a live object.
+        unsafe { Self::at::<TABLES>(this).as_ref() }
     }
 }
 

@@ -77,7 +77,7 @@ impl Thread {
             4 | 5 => self.run_a_dynamic_function(runtime),
             6 => schedule::sleep(self.random.below(30) as u64 * MILLISECOND),
             7 => self.use_memory(runtime),
-            8 => runtime.throw_and_catch(),
+            8 => self.throw(runtime),
             9 => self.write_events(),
             _ => self.run(runtime),
         }
@@ -106,6 +106,16 @@ impl Thread {
         if self.random.once_in(2) {
             runtime.forget(second);
         }
+    }
+
+    /// In a method, if there is one.
+    fn throw(&mut self, runtime: &Runtime) {
+        let thrower = self.begin_use();
+        let address = thrower.and_then(|(_, function)| runtime.address_of(function));
+        address.iter().for_each(|address| runtime.push_frame(address + 4));
+        runtime.throw_and_catch();
+        address.iter().for_each(|_| runtime.pop_frame());
+        self.end_use(thrower);
     }
 
     /// A module with one or two functions. The second one contains the first.
@@ -145,6 +155,10 @@ impl Thread {
         // A loop of calls is one step.
         let calls = if self.random.once_in(4) { OFTEN } else { 1 };
         chosen.iter().for_each(|(_, function)| runtime.count_calls(*function, calls));
+        self.end_use(chosen);
+    }
+
+    fn end_use(&self, chosen: impl IntoIterator<Item = (ModuleId, FunctionId)>) {
         let mut program = self.lock();
         for (module, _) in chosen {
             if let Some(one) = program.modules.iter_mut().find(|one| one.module == module) {

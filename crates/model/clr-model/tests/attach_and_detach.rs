@@ -10,13 +10,18 @@ use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
 use remora_holds::holds;
 use std::sync::Arc;
-use support::{SECOND, World, in_one, in_worlds, schedules_of_each};
+use support::{SECOND, World, gone, how_often, in_one, in_worlds, join, schedules_of_each};
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
 /// The versions with notification-only profilers.
-const WITH_NOTIFIED: &[RuntimeVersion] =
-    &[RuntimeVersion::Core6, RuntimeVersion::Core8, RuntimeVersion::Core9, RuntimeVersion::Core10];
+const WITH_NOTIFIED: &[RuntimeVersion] = &[
+    RuntimeVersion::Core6,
+    RuntimeVersion::Core8,
+    RuntimeVersion::Core9,
+    RuntimeVersion::Core10,
+    RuntimeVersion::Core11,
+];
 
 fn leaves(world: &World, script: &Script, profiler: &Arc<Profiler>) {
     assert_eq!(script.request_detach(1), HResult::S_OK);
@@ -164,4 +169,42 @@ fn det_18_a_failed_attach_of_a_main_profiler_counts_as_a_departure() {
         let (_, script, profiler): (_, Arc<Script>, _) = world.attached(of_modules().only_notified());
         holds!(DET_18 sim, (profiler.record().attach_completes, hears(world, &script)) == (0, false));
     });
+}
+
+#[test]
+fn det_11_a_detach_request_waits_until_another_profiler_is_unloaded() {
+    in_worlds(WITH_NOTIFIED, |world| {
+        let (_, first, profiler) = world.attached(Script::new().only_notified());
+        let (_, second, _) = world.attached(Script::new().only_notified());
+        assert_eq!(first.request_detach(5_000), HResult::S_OK);
+        // The detach thread is awake by then.
+        schedule::sleep(2 * SECOND);
+        assert_eq!(second.request_detach(1), HResult::S_OK);
+        holds!(DET_11 sim, profiler.status() == Status::Gone);
+        gone(world);
+    });
+}
+
+#[test]
+fn det_11_two_requests_at_once_leave_one_profiler_behind_on_6_and_8() {
+    let left = how_often(WITH_NOTIFIED, |world| {
+        let scripts = [0, 1].map(|_| world.attached(Script::new().only_notified()).1);
+        let asks = scripts.map(|script| {
+            schedule::spawn("a thread of the profiler", move || {
+                assert_eq!(script.request_detach(1), HResult::S_OK);
+            })
+        });
+        join(&asks);
+        schedule::sleep(60 * SECOND);
+        let left = world.runtime.profilers();
+        assert!(left.iter().all(|one| one.status() == Status::Detaching), "one never asked");
+        // Nobody else waits for it.
+        let (_, third, _) = world.attached(Script::new().only_notified());
+        assert_eq!(third.request_detach(1), HResult::S_OK);
+        schedule::sleep(60 * SECOND);
+        assert_eq!(world.runtime.profilers().len(), left.len());
+        !left.is_empty()
+    });
+    let (older, newer) = left.split_at(2);
+    holds!(DET_11 sim, older.iter().all(|times| *times > 0) && newer.iter().all(|times| *times == 0), "{left:?}");
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use corprof::HResult;
+use corprof::{Guid, HResult, sys};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::Called;
 use remora_clr_model::scripted::Script;
@@ -125,4 +125,74 @@ fn cat_09_a_list_of_metadata_is_closed_once() {
         });
         holds!(CAT_09 sim, found == (if times == 2 { vec!["CAT-09"] } else { vec![] }));
     }
+}
+
+/// Another interface of open metadata, with a reference that the caller owns.
+fn as_interface(object: usize, interface: Guid) -> *mut sys::IUnknown {
+    let mut found = std::ptr::null_mut();
+    // SAFETY: a live object, an identifier and a place.
+    let code = unsafe { sys::IUnknown::QueryInterface(object as *mut sys::IUnknown, &interface, &raw mut found) };
+    assert_eq!(HResult(code), HResult::S_OK);
+    found.cast()
+}
+
+fn release(object: *mut sys::IUnknown) {
+    // SAFETY: the caller owns this reference.
+    unsafe { sys::IUnknown::Release(object) };
+}
+
+#[test]
+fn what_a_profiler_adds_gets_a_token_of_its_kind_and_the_tables_have_their_rows() {
+    answered(|world| {
+        world.runtime.load_module(false);
+        let module = world.runtime.load_module_called(CALLED);
+        let (_, script, _) = world.attached(Script::new());
+        let object = script.open_metadata(module.0).unwrap();
+        let emit = as_interface(object, sys::IID_IMetaDataEmit2);
+        let tables = as_interface(object, sys::IID_IMetaDataTables);
+        let name: Vec<u16> = "Shop.Goods\0".encode_utf16().collect();
+        let mut tokens = [0; 2];
+        for token in &mut tokens {
+            // SAFETY: live metadata, a name that ends with a zero, and a place.
+            let code =
+                unsafe { sys::IMetaDataEmit::DefineTypeRefByName(emit.cast(), 0x2300_0001, name.as_ptr(), token) };
+            assert_eq!(HResult(code), HResult::S_OK);
+        }
+        assert!(tokens[0] != tokens[1] && tokens.iter().all(|token| token >> 24 == 1), "{tokens:x?}");
+        // SAFETY: live metadata, and a name that ends with a zero.
+        let codes = unsafe {
+            [
+                sys::IMetaDataEmit::SetRVA(emit.cast(), 0x0600_0001, 0),
+                sys::IMetaDataEmit::Save(emit.cast(), name.as_ptr(), 0),
+            ]
+        };
+        assert_eq!(codes.map(HResult), [HResult::S_OK, HResult::E_NOTIMPL]);
+        let (mut count, mut rows) = (0, 0);
+        let null = std::ptr::null_mut();
+        // SAFETY: live metadata; null or local places.
+        unsafe {
+            sys::IMetaDataTables::GetNumTables(tables.cast(), &raw mut count);
+            sys::IMetaDataTables::GetTableInfo(tables.cast(), 2, null, &raw mut rows, null, null, null.cast());
+        }
+        assert_eq!((count, rows), (45, 2), "<Module> and the class of its methods");
+        for one in [emit, tables, object as *mut sys::IUnknown] {
+            release(one);
+        }
+    });
+}
+
+#[test]
+fn a_module_has_an_address_once_its_load_is_announced() {
+    answered(|world| {
+        let (_, script, _) = world.attached(Script::new());
+        let bases: Vec<usize> = (0..2)
+            .map(|_| {
+                let module = world.runtime.load_module(false);
+                let (code, _, base, ..) = script.module_info(module.0, &mut []);
+                assert_eq!(code, HResult::S_OK);
+                base
+            })
+            .collect();
+        assert!(bases[0] != 0 && bases[1] != 0 && bases[0] != bases[1], "{bases:x?}");
+    });
 }

@@ -8,12 +8,14 @@ mod support;
 use corprof::{HResult, sys};
 use remora_clr_model::callback_data::CallbackData;
 use remora_clr_model::differences::RuntimeVersion;
+use remora_clr_model::machine::{Account, Machine};
 use remora_clr_model::runtime::{FunctionId, ModuleId};
+use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
 use remora_holds::holds;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
-use support::{CORES, World, application, faults_of, in_worlds, join};
+use support::{CORES, World, application, faults_of, gone, in_worlds, join, on_machines};
 
 /// COR_PRF_ENABLE_REJIT.
 const ENABLE_REJIT: u32 = 0x0004_0000;
@@ -21,6 +23,8 @@ const ENABLE_REJIT: u32 = 0x0004_0000;
 const JIT: u32 = 0x20;
 /// COR_PRF_MONITOR_SUSPENDS.
 const SUSPENDS: u32 = 0x1_0000;
+/// COR_PRF_MONITOR_THREADS.
+const THREADS: u32 = 0x200;
 /// COR_PRF_REJIT_BLOCK_INLINING and COR_PRF_REJIT_INLINING_CALLBACKS.
 const BLOCK_INLINING: u32 = 1;
 const INLINING_CALLBACKS: u32 = 2;
@@ -281,4 +285,55 @@ fn rjt_01_a_request_where_it_is_refused_or_for_an_unloaded_module_is_found() {
         assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
     });
     holds!(RJT_01 sim, faults == ["CAT-09"]);
+}
+
+/// A process with a variable.
+fn process(machine: &Arc<Machine>, name: &str) -> World {
+    let process = machine.start(Account::of_user(500), &[(name, "0")]);
+    World { runtime: process.load_runtime().unwrap(), faults: machine.faults.clone() }
+}
+
+#[test]
+fn rjt_01_a_setting_forbids_it_to_attached_profilers_unless_one_of_the_start_enables_it() {
+    on_machines(CORES, |machine| {
+        let world = process(machine, "COMPlus_ProfApi_RejitOnAttach");
+        let (_, script, _) = world.attached(Script::new());
+        holds!(RJT_01 sim, script.set_mask_low(ENABLE_REJIT | JIT) == HResult::CORPROF_E_REJIT_NOT_ENABLED);
+        assert_eq!(script.set_mask_low(JIT), HResult::S_OK);
+        holds!(RJT_01 sim, script.request_detach(1) == HResult::S_OK, "what was refused forbids no detach");
+        gone(&world);
+        let world = process(machine, "COMPlus_ProfApi_RejitOnAttach");
+        let enables =
+            Script::new().on("Initialize", |script| assert_eq!(script.set_mask_low(ENABLE_REJIT), HResult::S_OK));
+        let (_, script, _) = world.started(enables);
+        for mask in [JIT, ENABLE_REJIT | JIT] {
+            holds!(RJT_01 sim, script.set_mask_low(mask) == HResult::S_OK);
+        }
+        // The runtime tracks no inlined methods then.
+        let (module, [function]) = methods(&world);
+        let token = token_of(&script, function);
+        let answer = script.request_rejit_with_inliners(BLOCK_INLINING, module.0, token);
+        holds!(RJT_01 sim, answer == HResult::CORPROF_E_REJIT_INLINING_DISABLED);
+        assert_eq!(script.request_rejit(module.0, token), HResult::S_OK);
+    });
+}
+
+#[test]
+fn rjt_01_the_requesting_thread_is_a_managed_one_until_it_ends() {
+    in_worlds(CORES, |world| {
+        let script = rejitting(world, Script::new());
+        assert_eq!(script.set_mask_low(ENABLE_REJIT | JIT | THREADS), HResult::S_OK);
+        let (module, [function]) = methods(world);
+        let token = token_of(&script, function);
+        let known = world.runtime.os_threads().len();
+        let (of_thread, runtime) = (script.clone(), world.runtime.clone());
+        let begun = script.count("ThreadCreated");
+        join(&[schedule::spawn("a thread of the profiler", move || {
+            assert_eq!(runtime.this_thread(), None);
+            assert_eq!(of_thread.request_rejit(module.0, token), HResult::S_OK);
+            holds!(RJT_01 sim, runtime.this_thread().is_some() && runtime.os_threads().len() == known + 1);
+            holds!(RJT_01 sim, (of_thread.count("ThreadCreated"), of_thread.count("ThreadDestroyed")) == (begun + 1, 0));
+        })]);
+        holds!(RJT_01 sim, script.count("ThreadDestroyed") == 1 && world.runtime.os_threads().len() == known);
+    });
 }

@@ -333,3 +333,17 @@ fn cmp_02_the_runtime_before_version_4_refuses_it_too_and_takes_one_for_2_x_with
     });
     assert!(CORES.iter().all(|core| core.differences().release.0 >= 3));
 }
+
+#[test]
+fn att_17_since_11_the_variables_have_a_newer_prefix_and_the_older_one_still_works() {
+    on_machines(&[RuntimeVersion::Core10, RuntimeVersion::Core11], |machine| {
+        let is_newer = machine.runtime_version == RuntimeVersion::Core11;
+        for (prefix, is_read) in [("CORECLR", true), ("DOTNET", is_newer), ("COR", false)] {
+            let (_, script) = install(machine, Script::new());
+            let names = ["ENABLE_PROFILING", "PROFILER", "PROFILER_PATH"].map(|name| format!("{prefix}_{name}"));
+            let set: Vec<_> = names.iter().map(String::as_str).zip(["1", CLASS_IN_WORDS, PATH]).collect();
+            machine.start(USER, &set).load_runtime().unwrap();
+            holds!(ATT_17 sim, script.count("Initialize") == usize::from(is_read), "{prefix}");
+        }
+    });
+}

@@ -18,7 +18,7 @@ pub(crate) struct LabArgs {
     /// What InitializeForAttach gets: a text, where {pid} becomes the process's number, or a file's bytes [default: nothing]
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) client_data: Option<String>,
-    /// The runtime: desktop4, core3.1, core6, core8, core9 or core10; may be given again [default: every core]
+    /// The runtime: desktop4, core3.1, core6, core8, core9, core10 or core11; may be given again [default: core3.1 to core10]
     #[arg(long, alias = "personality", value_name = "RUNTIME", value_parser = runtime_version)]
     pub(crate) runtime_version: Vec<RuntimeVersion>,
     /// Runs in each runtime, 1 to 1000000

@@ -1,4 +1,4 @@
-//! The runtime's half of the metadata interfaces, for `crates/model/clr-abi`: one trait behind the two vtables of one object.
+//! The runtime's half of the metadata interfaces, for `crates/model/clr-abi`: one trait behind the vtables of one object.
 
 use super::HEAD;
 use super::callback::vtable;
@@ -6,26 +6,80 @@ use super::served::{
     Served, argument_structs, call_with_zeros, literal, noting, parameters, returns, server_methods, slot_constants,
     slot_list, snake,
 };
-use super::table::Table;
+use super::table::{Method, Table, Way};
 use std::fmt::Write;
 
-/// The interfaces that extend one another, and the one beside them.
-const CHAIN: [&str; 2] = ["IMetaDataImport", "IMetaDataImport2"];
-const BESIDE: &str = "IMetaDataAssemblyImport";
+/// One vtable: the interfaces that extend one another, and its names in the generated code.
+struct Chain {
+    interfaces: &'static [&'static str],
+    /// The prefix of its constants.
+    constant: &'static str,
+    /// The argument of the test's call, and the object's function that finds the object.
+    object: &'static str,
+    /// What its slots begin with if a slot of an earlier chain has the name.
+    double: &'static str,
+    /// Whether all its methods have that prefix: theirs have other arguments.
+    is_apart: bool,
+    /// Whether it changes the metadata.
+    emits: bool,
+}
+
+const CHAINS: [Chain; 5] = [
+    chain(&["IMetaDataImport", "IMetaDataImport2"], "IMPORT", "import", "", [false, false]),
+    chain(&["IMetaDataAssemblyImport"], "ASSEMBLY_IMPORT", "assembly", "assembly", [false, false]),
+    chain(&["IMetaDataEmit", "IMetaDataEmit2"], "EMIT", "emit", "emit", [false, true]),
+    chain(&["IMetaDataAssemblyEmit"], "ASSEMBLY_EMIT", "assembly_emit", "assembly", [false, true]),
+    chain(&["IMetaDataTables", "IMetaDataTables2"], "TABLES", "tables", "Tables", [true, false]),
+];
+
+const fn chain(
+    interfaces: &'static [&'static str],
+    constant: &'static str,
+    object: &'static str,
+    double: &'static str,
+    [is_apart, emits]: [bool; 2],
+) -> Chain {
+    Chain { interfaces, constant, object, double, is_apart, emits }
+}
+
+/// The kind of each token that a method can make (source: corhdr.h, CorTokenType).
+const KINDS: [(&str, u32); 21] = [
+    ("mdTypeRef", 0x0100_0000),
+    ("mdTypeDef", 0x0200_0000),
+    ("mdFieldDef", 0x0400_0000),
+    ("mdMethodDef", 0x0600_0000),
+    ("mdParamDef", 0x0800_0000),
+    ("mdMemberRef", 0x0A00_0000),
+    ("mdCustomAttribute", 0x0C00_0000),
+    ("mdPermission", 0x0E00_0000),
+    ("mdSignature", 0x1100_0000),
+    ("mdEvent", 0x1400_0000),
+    ("mdProperty", 0x1700_0000),
+    ("mdModuleRef", 0x1A00_0000),
+    ("mdTypeSpec", 0x1B00_0000),
+    ("mdAssembly", 0x2000_0000),
+    ("mdAssemblyRef", 0x2300_0000),
+    ("mdFile", 0x2600_0000),
+    ("mdExportedType", 0x2700_0000),
+    ("mdManifestResource", 0x2800_0000),
+    ("mdGenericParam", 0x2A00_0000),
+    ("mdMethodSpec", 0x2B00_0000),
+    ("mdString", 0x7000_0000),
+];
 
 /// `metadata.rs`.
 pub fn metadata(table: &Table) -> Result<String, String> {
     let all = served(table)?;
     let mut out = String::from(HEAD);
     out.push_str(
-        "//! One method for each question of IMetaDataImport2 and IMetaDataAssemblyImport, one thunk and one vtable entry for each slot.\n\
+        "//! One method for each question of the metadata interfaces, one thunk and one vtable entry for each slot.\n\
          #![allow(non_snake_case, clippy::too_many_arguments, reason = \"the runtime's signatures\")]\n\n\
          use crate::metadata_object::served;\nuse crate::{Answer, MetadataObject, Slot, code};\nuse core::any::Any;\nuse core::ffi::c_void;\nuse corprof::{HResult, sys};\n\n",
     );
     slot_constants(&all, &mut out);
-    for (list, what, beside) in [("IMPORT_SLOTS", CHAIN[1], false), ("ASSEMBLY_IMPORT_SLOTS", BESIDE, true)] {
-        let slots = all.iter().filter(|one| is_beside(one) == beside);
-        slot_list(list, &format!("Every slot of {what}"), slots, &mut out);
+    for chain in &CHAINS {
+        let what = chain.interfaces.last().map_or_else(String::new, |last| format!("Every slot of {last}"));
+        slot_list(&format!("{}_SLOTS", chain.constant), &what, all.iter().filter(|one| chain.has(one)), &mut out);
     }
     argument_structs(table, &all, &mut out);
     server(&all, &mut out)?;
@@ -46,36 +100,62 @@ pub fn support(table: &Table) -> Result<String, String> {
     );
     noting(&all, "metadata", &mut out)?;
     out.push_str(
-        "}\n\n/// Calls every slot of both interfaces as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// Both are of one live object.\n\
-         pub unsafe fn call_every_metadata_slot(import: *mut sys::IUnknown, assembly: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, Option<i32>)) {\n",
+        "}\n\n/// Calls every slot of each interface as a profiler would, with zeros for arguments.\n///\n/// # Safety\n/// All are of one live object, in the order of its vtables.\n\
+         pub unsafe fn call_every_metadata_slot(objects: [*mut sys::IUnknown; 5], mut answered: impl FnMut(&'static str, Option<i32>)) {\n",
     );
+    let _ = writeln!(out, "    let [{}] = objects;", CHAINS.map(|chain| chain.object).join(", "));
     for one in &all {
-        call_with_zeros(one, if is_beside(one) { "assembly" } else { "import" }, "Some(answer)", &mut out);
+        call_with_zeros(one, chain_of(one)?.object, "Some(answer)", &mut out);
     }
     out.push_str("}\n");
     Ok(out)
 }
 
-/// The slots of both. A method that both have becomes one method behind two slots.
+/// The slots of all. A method that two have becomes one method behind two slots.
 fn served(table: &Table) -> Result<Vec<Served<'_>>, String> {
     let mut all: Vec<Served> = Vec::new();
-    for (name, version) in CHAIN.iter().zip(1..).chain([(&BESIDE, 1)]) {
-        let interface = table.interface(name)?;
-        for method in &interface.methods {
-            let name = snake(&method.name);
-            let is_double = all.iter().any(|one| one.slot == name);
-            let slot = if is_double { format!("assembly_{name}") } else { name };
-            all.push(Served { interface, version, method, slot });
+    for chain in &CHAINS {
+        for (name, version) in chain.interfaces.iter().zip(1..) {
+            let interface = table.interface(name)?;
+            for method in &interface.methods {
+                let prefix = if chain.is_apart { chain.double } else { "" };
+                let mut one = Served { interface, version, method, slot: String::new(), prefix };
+                one.slot = one.name();
+                if all.iter().any(|other| other.slot == one.slot) {
+                    one.slot = format!("{}_{}", chain.double, snake(&method.name));
+                }
+                all.push(one);
+            }
         }
     }
     Ok(all)
 }
 
-fn is_beside(one: &Served) -> bool {
-    one.interface.name == BESIDE
+impl Chain {
+    fn finder(&self) -> String {
+        format!("of_{}", self.object)
+    }
+
+    fn has(&self, one: &Served) -> bool {
+        self.interfaces.contains(&one.interface.name.as_str())
+    }
+}
+
+fn chain_of(one: &Served) -> Result<&'static Chain, String> {
+    let found = CHAINS.iter().find(|chain| chain.has(one));
+    found.ok_or_else(|| format!("{} is in no vtable", one.interface.name))
+}
+
+/// The kind of the token that a method makes, and the name of its place.
+fn made(method: &Method) -> Option<(u32, &str)> {
+    let last = method.params.last().filter(|last| last.way == Way::Out)?;
+    let kind = KINDS.iter().find(|(name, _)| last.ty == *name || last.ty.strip_suffix('*') == Some(name))?.1;
+    Some((kind, &last.name))
 }
 
 fn server(all: &[Served], out: &mut String) -> Result<(), String> {
+    let emits: Vec<&str> =
+        CHAINS.iter().filter(|chain| chain.emits).flat_map(|chain| chain.interfaces).copied().collect();
     out.push_str(
         "/// What serves a module's metadata behind its vtables: one method for each question, each refusing until it is overridden.\n\
          ///\n\
@@ -93,11 +173,24 @@ fn server(all: &[Served], out: &mut String) -> Result<(), String> {
          \x20   /// A question that is not overridden.\n\
          \x20   fn refused(&self, slot: Slot) -> Answer {\n        Err(HResult::E_NOTIMPL)\n    }\n\n\
          \x20   /// An enumeration that is not overridden, with the places of its list and of its count.\n\
-         \x20   unsafe fn empty(&self, slot: Slot, list: *mut sys::HCORENUM, count: *mut sys::ULONG) -> Answer {\n        self.refused(slot)\n    }\n",
+         \x20   unsafe fn empty(&self, slot: Slot, list: *mut sys::HCORENUM, count: *mut sys::ULONG) -> Answer {\n        self.refused(slot)\n    }\n\n\
+         \x20   /// A method that makes a token of this kind and is not overridden, with the token's place.\n\
+         \x20   unsafe fn made(&self, slot: Slot, kind: u32, place: *mut sys::mdToken) -> Answer {\n        self.refused(slot)\n    }\n\n\
+         \x20   /// A method that changes a row and is not overridden.\n\
+         \x20   fn changed(&self, slot: Slot) -> Answer {\n        self.refused(slot)\n    }\n",
     );
     let refused = |one: &Served| {
         let slot = format!("slot::{}", one.slot.to_uppercase());
+        let is_emitted = emits.contains(&one.interface.name.as_str());
+        let changes = ["Define", "Set", "Delete"].iter().any(|verb| one.method.name.starts_with(verb));
         match (one.method.params.first(), one.method.params.last()) {
+            _ if is_emitted && made(one.method).is_some() => {
+                let (kind, place) = made(one.method).unwrap_or_default();
+                format!(
+                    "        // SAFETY: the place is the profiler's, unchanged.\n        unsafe {{ self.made({slot}, {kind:#x}, args.{place}) }}\n"
+                )
+            }
+            _ if is_emitted && changes => format!("        self.changed({slot})\n"),
             (Some(list), Some(count)) if list.name == "phEnum" => format!(
                 "        // SAFETY: the pointers are the profiler's, unchanged.\n        unsafe {{ self.empty({slot}, args.phEnum, args.{}) }}\n",
                 count.name
@@ -121,8 +214,8 @@ fn thunk(table: &Table, one: &Served, out: &mut String) -> Result<(), String> {
         one.slot,
         parameters(table, one.method),
         one.name(),
-        literal(one.method),
-        if is_beside(one) { "of_assembly" } else { "of_import" },
+        literal(one),
+        chain_of(one)?.finder(),
         one.slot.to_uppercase()
     );
     Ok(())
@@ -130,16 +223,21 @@ fn thunk(table: &Table, one: &Served, out: &mut String) -> Result<(), String> {
 
 fn vtables(all: &[Served], out: &mut String) {
     out.push_str("\nimpl<T: MetadataServer> MetadataObject<T> {\n");
-    for (name, constant, base) in [
-        (CHAIN[0], "const FIRST", "UNKNOWN"),
-        (CHAIN[1], "pub(crate) const IMPORT", "FIRST"),
-        (BESIDE, "pub(crate) const ASSEMBLY", "UNKNOWN_BESIDE"),
-    ] {
-        let own = all.iter().filter(|one| one.interface.name == name);
-        vtable(name, constant, base, own.map(|one| (&one.method.name, &one.slot)), out);
-        if name != BESIDE {
-            out.push('\n');
+    let mut vtables = Vec::new();
+    for chain in &CHAINS {
+        let mut base = format!("UNKNOWN_OF_{}", chain.constant);
+        for (at, name) in chain.interfaces.iter().enumerate() {
+            let is_last = at + 1 == chain.interfaces.len();
+            let constant = if is_last { chain.constant.to_owned() } else { format!("FIRST_OF_{}", chain.constant) };
+            let visible = if is_last { "pub(crate) const" } else { "const" };
+            let own = all.iter().filter(|one| one.interface.name == *name);
+            let own = own.map(|one| (&one.method.name, &one.slot));
+            let mut text = String::new();
+            vtable(name, &format!("{visible} {constant}"), &base, own, &mut text);
+            vtables.push(text);
+            base = constant;
         }
     }
+    out.push_str(&vtables.join("\n"));
     out.push_str("}\n");
 }

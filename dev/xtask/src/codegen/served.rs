@@ -24,12 +24,20 @@ pub struct Served<'a> {
     pub method: &'a Method,
     /// The name of the slot's constant and of its thunk.
     pub slot: String,
+    /// What its method's name and that of its arguments begin with: another method has the rest of the name.
+    pub prefix: &'static str,
 }
 
 impl Served<'_> {
     /// The name of the method in Rust.
     pub fn name(&self) -> String {
-        snake(&self.method.name)
+        let name = snake(&self.method.name);
+        if self.prefix.is_empty() { name } else { format!("{}_{name}", self.prefix.to_ascii_lowercase()) }
+    }
+
+    /// The name of its arguments.
+    pub fn args(&self) -> String {
+        format!("{}{}", self.prefix, self.method.name)
     }
 }
 
@@ -122,8 +130,8 @@ pub fn support(table: &Table) -> Result<String, String> {
 /// For each method of a server: one that logs its call.
 pub fn noting(all: &[Served], module: &str, out: &mut String) -> Result<(), String> {
     for one in once(all) {
-        let (name, args) = (one.name(), &one.method.name);
-        let called = format!("self.called({args:?})");
+        let (name, args) = (one.name(), one.args());
+        let called = format!("self.called({:?})", one.method.name);
         let body = match one.method.returns.as_str() {
             "void" => format!("{called};"),
             "BOOL" => format!("{called} == HResult::S_FALSE"),
@@ -172,7 +180,7 @@ fn served<'a>(
             if method.returns != "HRESULT" {
                 return Err(format!("{group}: {} cannot be served: it answers no HRESULT", method.name));
             }
-            all.push(Served { interface, version, method, slot: named(method)? });
+            all.push(Served { interface, version, method, slot: named(method)?, prefix: "" });
         }
     }
     Ok(all)
@@ -196,7 +204,7 @@ pub fn returns(method: &Method) -> Result<(&'static str, &'static str, [&'static
 /// A constant for each slot, by its name.
 pub fn slot_constants(all: &[Served], out: &mut String) {
     out.push_str("/// Every slot by its name.\npub mod slot {\n    use crate::Slot;\n\n");
-    for Served { interface, version, method, slot } in all {
+    for Served { interface, version, method, slot, .. } in all {
         let (constant, name, index) = (slot.to_uppercase(), &method.name, method.slot);
         let _ = writeln!(
             out,
@@ -227,11 +235,12 @@ fn identifiers(table: &Table, group: &str, out: &mut String) {
 /// A struct with the arguments of each slot, so that a server accesses them by name.
 pub fn argument_structs(table: &Table, all: &[Served], out: &mut String) {
     let mut structs = String::new();
-    for Served { method, .. } in once(all) {
+    for one in once(all) {
+        let method = one.method;
         let fields: String =
             typed_parameters(table, method).map(|(name, ty)| format!("        pub {name}: {ty},\n")).collect();
         let body = if fields.is_empty() { ";\n".to_owned() } else { format!(" {{\n{fields}    }}\n") };
-        let _ = write!(structs, "\n    #[derive(Clone, Copy)]\n    pub struct {}{body}", method.name);
+        let _ = write!(structs, "\n    #[derive(Clone, Copy)]\n    pub struct {}{body}", one.args());
     }
     let imported = if structs.contains("c_void") { "    use core::ffi::c_void;\n" } else { "" };
     let _ = write!(
@@ -288,11 +297,11 @@ pub fn server_methods(all: &[Served], refused: impl Fn(&Served) -> String, out: 
             "BOOL" => "        false\n".to_owned(),
             _ => refused(one),
         };
-        let (name, args, returns) = (one.name(), &method.name, returns(method)?.1);
+        let (name, args, returns) = (one.name(), one.args(), returns(method)?.1);
         let _ = write!(
             out,
-            "\n    /// Slot {}, `{args}` of {}.\n    unsafe fn {name}(&self, args: args::{args}){returns} {{\n{body}    }}\n",
-            method.slot, interface.name
+            "\n    /// Slot {}, `{}` of {}.\n    unsafe fn {name}(&self, args: args::{args}){returns} {{\n{body}    }}\n",
+            method.slot, method.name, interface.name
         );
     }
     out.push_str("}\n");
@@ -309,7 +318,7 @@ fn thunk(table: &Table, one: &Served, out: &mut String) {
          \x20   // SAFETY: the profiler calls through the vtable of this very object.\n\
          \x20   unsafe {{ serve(this, slot::{}, call) }}\n}}\n",
         parameters(table, method),
-        literal(method),
+        literal(one),
         name.to_uppercase()
     );
 }
@@ -338,7 +347,7 @@ fn vtables(table: &Table, out: &mut String) {
 }
 
 fn call(table: &Table, one: &Served, out: &mut String) {
-    let Served { interface, version, method, slot } = one;
+    let Served { interface, version, method, slot, .. } = one;
     let (interface, name) = (&interface.name, &method.name);
     if method.slot > 3 {
         out.push('\n');
@@ -369,9 +378,10 @@ fn typed_parameters<'a>(table: &'a Table, method: &'a Method) -> impl Iterator<I
 }
 
 /// The expression for the struct of a method's arguments.
-pub fn literal(method: &Method) -> String {
+pub fn literal(one: &Served) -> String {
+    let method = one.method;
     let fields = if method.params.is_empty() { String::new() } else { format!(" {{ {} }}", arguments(method)) };
-    format!("{}{fields}", method.name)
+    format!("{}{fields}", one.args())
 }
 
 /// The argument names, to forward them.

@@ -144,6 +144,15 @@ pub const NO_TRIGGER: &[&str] = &[
     "HandleCreated",
     "HandleDestroyed",
     "RuntimeSuspendFinished",
+    "RuntimeSuspendStarted",
+    "RuntimeSuspendAborted",
+    "RuntimeThreadSuspended",
+    "RuntimeThreadResumed",
+    "ExceptionUnwindFunctionEnter",
+    "ExceptionUnwindFunctionLeave",
+    "ExceptionUnwindFinallyEnter",
+    "ExceptionUnwindFinallyLeave",
+    "ExceptionCatcherEnter",
 ];
 
 /// Callbacks whose arguments a scripted profiler of the model keeps: a script acts in one of them after that.

@@ -152,8 +152,7 @@ impl Runtime {
     fn attach(self: &Arc<Self>, pending: &Pending) -> Result<(), HResult> {
         let differences = self.differences();
         if differences.attach_waits_for_detach && !mutation::is("DET-11") {
-            let is_over = |one: &Arc<Profiler>| mutation::is("DET-23/2") && one.status() == Status::Gone;
-            schedule::wait_until(None, || self.lock().detaching.iter().all(is_over) || self.is_exiting());
+            schedule::wait_until(None, || self.detaches_are_over() || self.is_exiting());
             self.wait_while_halted();
         }
         if differences.attach_waits_for_unload && !mutation::is("DET-23/2") {
@@ -186,6 +185,14 @@ impl Runtime {
             return Err(HResult::CORPROF_E_PROFILER_ALREADY_ACTIVE);
         }
         self.initialize(&profiler, pending)
+    }
+
+    /// Whether the detach thread has nothing to do. A profiler that it left behind holds up nobody.
+    fn detaches_are_over(&self) -> bool {
+        let state = self.lock();
+        let is_over = |one: &Arc<Profiler>| mutation::is("DET-23/2") && one.status() == Status::Gone;
+        !state.evacuates && !state.detach_is_signalled
+            || !state.detaching.is_empty() && state.detaching.iter().all(is_over)
     }
 
     /// Whether no slot is free for this kind of profiler.

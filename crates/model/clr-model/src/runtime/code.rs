@@ -5,6 +5,7 @@
 
 use super::Runtime;
 use super::calls::{call_all, high, low};
+use super::objects::class_of;
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
@@ -27,6 +28,11 @@ pub const CODE_SPACING: u64 = 0x1000;
 const CODE_SIZE: u64 = 0x100;
 pub(super) const FIRST_CODE: u64 = 0x4000_0000;
 const FIRST_MODULE: usize = 0x1000_0000;
+/// The first address of a module without an image of its own, and the distance to the next one's.
+const FIRST_BASE: usize = 0x0900_0000;
+const SPACING_OF_BASES: u64 = 0x4000;
+/// Where such modules lie: start and bytes.
+pub(super) const PLACE_OF_BASES: (usize, usize) = (FIRST_BASE, 32 << 20);
 const FIRST_FUNCTION: usize = 0x2000_0000;
 /// The token kind of functions: mdtMethodDef.
 pub(super) const METHOD_DEFINITION: u32 = 0x0600_0000;
@@ -58,15 +64,39 @@ pub(super) struct Module {
     pub(super) enumerable: bool,
     /// Whether its load is announced: from the enumerable step on.
     pub(super) is_announced: bool,
+    /// Whether the class of its functions is loaded: with the first of them.
+    pub(super) has_loaded_class: bool,
+    /// Metadata rows that profilers have added.
+    pub(super) emitted: u32,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
+    /// Its address if it has no such image. There is memory in processes that load foreign libraries.
+    pub(super) base: u64,
 }
 
 impl Module {
+    /// Where its file is mapped.
+    pub(super) fn address(&self) -> u64 {
+        self.image.map_or(self.base, |image| image.start)
+    }
+
     /// The name of its assembly, and of its file without the extension.
     pub(super) fn assembly_name(&self, own: ModuleId) -> String {
         self.called.map_or_else(|| format!("module{:#x}", own.0), |called| called.module.to_owned())
     }
+}
+
+/// The distance from a module's id to that of its assembly, which has no other module.
+const ASSEMBLY_OF_MODULE: usize = 1;
+
+/// The assembly of a module.
+pub(super) fn assembly_of(module: ModuleId) -> usize {
+    module.0 + ASSEMBLY_OF_MODULE
+}
+
+/// The module of an assembly.
+pub(super) fn module_of(assembly: usize) -> ModuleId {
+    ModuleId(assembly.saturating_sub(ASSEMBLY_OF_MODULE))
 }
 
 /// A mapped file with precompiled code.
@@ -245,15 +275,18 @@ impl Runtime {
         self.load(Module { collectible, ..Module::default() }, between)
     }
 
-    fn load(&self, new: Module, between: impl Fn(Step)) -> ModuleId {
+    fn load(&self, mut new: Module, between: impl Fn(Step)) -> ModuleId {
         let module = {
             let mut state = self.lock();
-            let module = ModuleId(FIRST_MODULE + state.code.next() * 0x100);
+            let serial = state.code.next();
+            let module = ModuleId(FIRST_MODULE + serial * 0x100);
+            new.base = FIRST_BASE as u64 + (serial as u64 * SPACING_OF_BASES) % PLACE_OF_BASES.1 as u64;
             state.code.modules.insert(module, new);
             module
         };
         let (id, value) = (module.0, module.0 as u64);
         schedule::note("Module {} starts to load", value);
+        call_all!(self, low(sys::COR_PRF_MONITOR_ASSEMBLY_LOADS), assembly_load_started(assembly_of(module)));
         call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_load_started(id));
         between(Step::Begun);
         if let Some(module) = self.lock().code.modules.get_mut(&module) {
@@ -268,6 +301,9 @@ impl Runtime {
             call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_load_finished(id, 0));
         }
         between(Step::EventSent);
+        let assembly = assembly_of(module);
+        call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_attached_to_assembly(id, assembly));
+        call_all!(self, low(sys::COR_PRF_MONITOR_ASSEMBLY_LOADS), assembly_load_finished(assembly, 0));
         module
     }
 
@@ -295,6 +331,9 @@ impl Runtime {
         let came_by_then = self.came_so_far();
         between(Step::Changed);
         schedule::point();
+        if self.differences().assembly_unload_begins {
+            call_all!(self, low(sys::COR_PRF_MONITOR_ASSEMBLY_LOADS), assembly_unload_started(assembly_of(module)));
+        }
         if !self.is_left_out(came_by_then) {
             call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_unload_started(id));
         }
@@ -304,6 +343,7 @@ impl Runtime {
         if self.is_exiting() {
             return false;
         }
+        self.tell_classes_unload(module);
         {
             let mut state = self.lock();
             let of_module = state.code.functions.iter().filter(|(_, one)| one.module == Some(module));
@@ -314,7 +354,20 @@ impl Runtime {
         }
         schedule::note("Module {} is gone, and its code with it", value);
         call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_unload_finished(id, 0));
+        call_all!(self, low(sys::COR_PRF_MONITOR_ASSEMBLY_LOADS), assembly_unload_finished(assembly_of(module), 0));
         true
+    }
+
+    /// The class of a module's functions is loaded with the first of them.
+    fn load_class_of_functions(&self, module: ModuleId) {
+        let is_new = {
+            let mut state = self.lock();
+            let known = state.code.modules.get_mut(&module);
+            known.is_some_and(|known| !std::mem::replace(&mut known.has_loaded_class, true))
+        };
+        if is_new {
+            self.tell_class_loads(class_of(module));
+        }
     }
 
     /// Profilers so far; counted only by a mutation.
@@ -334,6 +387,7 @@ impl Runtime {
 
     /// The same, with a name.
     pub fn make_function_called(&self, module: ModuleId, jitted: bool, name: Option<&'static str>) -> FunctionId {
+        self.load_class_of_functions(module);
         let (function, token) = self.lock().code.add_function(Some(module), jitted, name);
         if jitted {
             call_all!(self, low(sys::COR_PRF_MONITOR_JIT_COMPILATION), jit_compilation_started(function.0, 1));

@@ -188,6 +188,7 @@ impl Runtime {
     /// Reports the suspension, and waits for threads that are not at a safepoint.
     pub(super) fn tells_suspended(&self, reason: u32) {
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_suspend_started(reason));
+        self.tell_own_suspension();
         if !mutation::is("CAT-09/3") {
             self.wait_for_cooperative_threads();
         }
@@ -197,6 +198,7 @@ impl Runtime {
     /// Resumes the managed threads.
     pub(super) fn resume(&self) {
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_started());
+        self.tell_own_resumption();
         self.lock().suspended_by = None;
         call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_resume_finished());
     }

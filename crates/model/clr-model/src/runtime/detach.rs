@@ -10,32 +10,37 @@ use std::sync::Arc;
 impl Runtime {
     /// RequestProfilerDetach, with its checks in order (facts: vm/profdetach.cpp). On success the profiler is sealed when this returns.
     pub(super) fn request_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> HResult {
+        self.requested_detach(profiler, expected).err().unwrap_or(HResult::S_OK)
+    }
+
+    fn requested_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> Result<(), HResult> {
         let differences = self.differences();
         match profiler.status() {
-            Status::InitializingForStartup => return HResult(differences.detach_in_initialize as i32),
+            Status::InitializingForStartup => return Err(HResult(differences.detach_in_initialize as i32)),
             Status::InitializingForAttach if mutation::is("DET-13") => {}
-            Status::InitializingForAttach => return HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED,
+            Status::InitializingForAttach => return Err(HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED),
             Status::Detaching if mutation::is("DET-13/2") => {}
             Status::Active => {}
-            Status::Detaching | Status::Gone => return HResult::CORPROF_E_PROFILER_DETACHING,
+            Status::Detaching | Status::Gone => return Err(HResult::CORPROF_E_PROFILER_DETACHING),
         }
+        self.wait_for_other_detaches(profiler)?;
         if mutation::is("DET-01") && self.this_thread().is_none() || mutation::is("DET-03") && !profiler.attached {
-            return HResult::E_FAIL;
+            return Err(HResult::E_FAIL);
         }
         if !differences.detach_in_any_callback && !self.may_trigger(profiler) && !mutation::is("DET-19") {
-            return HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE;
+            return Err(HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE);
         }
         if profiler.callback_version < 3 {
-            return HResult::CORPROF_E_CALLBACK3_REQUIRED;
+            return Err(HResult::CORPROF_E_CALLBACK3_REQUIRED);
         }
         let (low, high) = profiler.mask();
         let is_immutable = low & differences.immutable != 0 || high & differences.immutable_high != 0;
         if is_immutable && !mutation::is("DET-02") {
-            return HResult::CORPROF_E_IMMUTABLE_FLAGS_SET;
+            return Err(HResult::CORPROF_E_IMMUTABLE_FLAGS_SET);
         }
         let is_ignored = mutation::is("DET-02/2") || mutation::is("ELT-02/2") || mutation::is("RJT-01");
         if profiler.lock().irreversible && !is_ignored {
-            return HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT;
+            return Err(HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT);
         }
         // No profiler can rule out that another one detaches between its proof and its request.
         if self.has_lost(profiler) && !profiler.lock().was_called_while_suspended && !mutation::is("DET-18/2") {
@@ -48,14 +53,30 @@ impl Runtime {
         profiler.lock().expected = expected;
         profiler.become_(Status::Detaching);
         schedule::note("RequestProfilerDetach seals the profiler", 0);
-        self.lock().detaching.push(profiler.clone());
+        {
+            let mut state = self.lock();
+            state.detaching.push(profiler.clone());
+            state.detach_is_signalled = true;
+        }
         if mutation::is("DET-19/2") {
             profiler.leave(self.this_thread(), schedule::current());
         }
         if mutation::is("DET-21") {
             schedule::wait_until(None, || profiler.status() == Status::Gone);
         }
-        HResult::S_OK
+        Ok(())
+    }
+
+    /// A request takes the lock that the detach thread holds until another profiler is unloaded (source: profdetach.cpp).
+    fn wait_for_other_detaches(&self, profiler: &Profiler) -> Result<(), HResult> {
+        if !self.differences().request_waits_for_detach || mutation::is("DET-11/2") {
+            return Ok(());
+        }
+        let before = profiler.status();
+        schedule::wait_until(None, || !self.lock().evacuates || self.is_exiting());
+        // Meanwhile another thread may have asked for it.
+        let is_asked_for = before == Status::Active && profiler.status() != Status::Active;
+        super::info::refuse_if(is_asked_for, HResult::CORPROF_E_PROFILER_DETACHING)
     }
 
     fn has_lost(&self, profiler: &Profiler) -> bool {
@@ -73,19 +94,37 @@ impl Runtime {
     /// The detach thread: for the process's lifetime, or until a profiler has detached.
     fn detach_when_asked(&self) {
         loop {
-            schedule::wait_until(None, || !self.lock().detaching.is_empty() || self.is_exiting());
+            schedule::wait_until(None, || self.lock().detach_is_signalled || self.is_exiting());
             if self.is_exiting() || schedule::is_stopped() {
                 return;
             }
-            let profiler = self.lock().detaching.first().cloned();
-            let Some(profiler) = profiler else { continue };
-            if self.evacuate(&profiler) {
-                monitor::settle(|| profiler.is_quiet());
-                self.unload(&profiler);
-                if self.differences().detach_thread_ends {
-                    return;
-                }
+            {
+                let mut state = self.lock();
+                state.detach_is_signalled = false;
+                state.evacuates = true;
             }
+            let has_left = self.detach_queued();
+            self.lock().evacuates = false;
+            if has_left && self.differences().detach_thread_ends {
+                return;
+            }
+        }
+    }
+
+    /// Detaches the queued profilers, the last request first. Where `queued_detach_is_left_behind`, the runtime counts up to a number that
+    /// shrinks. False if the process exits first.
+    fn detach_queued(&self) -> bool {
+        let counts_wrongly = self.differences().queued_detach_is_left_behind && !mutation::is("DET-11/3");
+        let mut done = 0;
+        loop {
+            let queued = self.lock().detaching.clone();
+            let Some(profiler) = queued.get(done..).and_then(<[_]>::last) else { return true };
+            if !self.evacuate(profiler) {
+                return false;
+            }
+            monitor::settle(|| profiler.is_quiet());
+            self.unload(profiler);
+            done += usize::from(counts_wrongly);
         }
     }
 
@@ -135,11 +174,7 @@ impl Runtime {
     /// profdetach.cpp). The desktop has no such setting.
     fn sleep_set(&self, name: &str) -> Option<u64> {
         let differences = self.differences();
-        let digits = differences.settings_prefixes.iter().find_map(|prefix| {
-            let name = format!("{prefix}_ProfAPI_{name}");
-            self.config.process.variable(&name)
-        });
-        let set = digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok());
+        let set = self.number_set(&format!("ProfAPI_{name}"));
         set.filter(|set| (differences.shortest_sleep..=differences.longest_sleep).contains(set))
     }
 

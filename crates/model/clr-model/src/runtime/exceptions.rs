@@ -1,7 +1,7 @@
 //! Exceptions, as far as profilers see them.
 
 use super::calls::{call_all, low};
-use super::{Runtime, Shape};
+use super::{FunctionId, Runtime, Shape};
 use corprof::sys;
 
 /// ExceptionThrown_V1 (source: ClrEtwAll.man).
@@ -10,15 +10,38 @@ const EXCEPTION_THROWN: u32 = 80;
 const SIZE: usize = 152;
 
 impl Runtime {
-    /// The running thread throws an exception and catches it in the same method. Sessions get the event, profilers the callback.
+    /// The running thread throws an exception and catches it in the same method. Sessions get the event, profilers the callbacks of both
+    /// passes. Without a method there is only the first (source: eetoprofinterfacewrapper.inl; live: tests/conformance/tests/callbacks.rs).
     pub fn throw_and_catch(&self) {
         let class = self.framework_class();
         let exception = self.allocate(class, Shape { size: SIZE, ..Shape::default() });
         self.write_event(EXCEPTION_THROWN, &[]);
+        let wanted = low(sys::COR_PRF_MONITOR_EXCEPTIONS);
         self.in_cooperative_mode(|| {
             let id = self.object(exception).map_or(0, |object| object.0);
-            call_all!(self, low(sys::COR_PRF_MONITOR_EXCEPTIONS), exception_thrown(id));
+            call_all!(self, &wanted, exception_thrown(id));
         });
+        if let Some(FunctionId(function)) = self.running_function() {
+            call_all!(self, &wanted, exception_search_function_enter(function));
+            call_all!(self, &wanted, exception_search_catcher_found(function));
+            call_all!(self, &wanted, exception_search_function_leave());
+            self.in_cooperative_mode(|| {
+                call_all!(self, &wanted, exception_unwind_function_enter(function));
+                let id = self.object(exception).map_or(0, |object| object.0);
+                call_all!(self, &wanted, exception_catcher_enter(function, id));
+                call_all!(self, &wanted, exception_catcher_leave());
+            });
+        }
         self.forget(exception);
+    }
+
+    /// The method at the top of the running thread's stack.
+    fn running_function(&self) -> Option<FunctionId> {
+        let top = *self.stack()?.1.first()?;
+        let state = self.lock();
+        state
+            .code
+            .function_at(top)
+            .filter(|function| state.code.functions.get(function).is_some_and(|one| one.module.is_some()))
     }
 }

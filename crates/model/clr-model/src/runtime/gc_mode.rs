@@ -90,6 +90,7 @@ impl Runtime {
         if always || profiler.mask().0 & sys::COR_PRF_MONITOR_GC != 0 && !mutation::is("GCH-05/3") {
             self.lock().heap.gc.off_for_good = true;
         }
+        self.enables_rejit_from_start(profiler);
     }
 
     /// A profiler has detached: switches on again what was off for it.

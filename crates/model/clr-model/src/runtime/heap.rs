@@ -250,11 +250,15 @@ impl Runtime {
     }
 
     fn add_class(&self, module: Option<ModuleId>, parent: Option<ClassId>, element: Option<ClassId>) -> ClassId {
-        let mut state = self.lock();
-        let serial = state.heap.next();
-        let id = ClassId(FIRST_CLASS + serial * 0x10);
-        let token = TYPE_DEFINITION | (ROWS_BEFORE + serial as u32);
-        state.heap.classes.insert(id, Class { module, token, parent, element });
+        let id = {
+            let mut state = self.lock();
+            let serial = state.heap.next();
+            let id = ClassId(FIRST_CLASS + serial * 0x10);
+            let token = TYPE_DEFINITION | (ROWS_BEFORE + serial as u32);
+            state.heap.classes.insert(id, Class { module, token, parent, element });
+            id
+        };
+        self.tell_class_loads(id);
         id
     }
 

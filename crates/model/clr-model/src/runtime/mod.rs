@@ -111,8 +111,12 @@ struct State {
     /// Whether this error has ever hidden a notification-only profiler.
     has_lost_track: bool,
     has_detach_thread: bool,
-    /// Profilers whose detach is not complete.
+    /// Profilers whose detach is not complete, oldest request first.
     detaching: Vec<Arc<Profiler>>,
+    /// Whether the detach thread is to wake up. Two requests are one signal (source: profdetach.cpp, s_eventDetachWorkAvailable).
+    detach_is_signalled: bool,
+    /// Whether the detach thread evacuates or unloads a profiler, with the lock of the status.
+    evacuates: bool,
     /// Whether the detach thread is unloading one of them: last callback, release, free.
     unloads: bool,
     requests: Vec<attach::Pending>,

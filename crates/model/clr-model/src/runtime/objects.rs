@@ -2,12 +2,13 @@
 //!
 //! A call about an object is one step. Its caller must prevent a GC, since the id would mean another object afterwards.
 
+use super::calls::{call_all, low};
 use super::code::ModuleId;
 use super::heap::{Class, ClassId, Object, ObjectId};
 use super::info::{Server, stale};
 use super::{Runtime, State};
 use crate::mutation;
-use corprof::HResult;
+use corprof::{HResult, sys};
 use std::sync::atomic::AtomicUsize;
 
 /// The properties of a class.
@@ -110,6 +111,27 @@ impl Server {
 }
 
 impl Runtime {
+    /// Reports that a class is loaded. By then the class is complete.
+    pub(super) fn tell_class_loads(&self, class: ClassId) {
+        call_all!(self, low(sys::COR_PRF_MONITOR_CLASS_LOADS), class_load_started(class.0));
+        call_all!(self, low(sys::COR_PRF_MONITOR_CLASS_LOADS), class_load_finished(class.0, 0));
+    }
+
+    /// Reports the classes that go with a module.
+    pub(super) fn tell_classes_unload(&self, module: ModuleId) {
+        let classes: Vec<ClassId> = {
+            let state = self.lock();
+            let of_functions = state.code.modules.get(&module).filter(|known| known.has_loaded_class);
+            let of_functions = of_functions.map(|_| class_of(module));
+            let defined = state.heap.classes.iter().filter(|(_, class)| class.module == Some(module));
+            of_functions.into_iter().chain(defined.map(|(id, _)| *id)).collect()
+        };
+        for class in classes {
+            call_all!(self, low(sys::COR_PRF_MONITOR_CLASS_LOADS), class_unload_started(class.0));
+            call_all!(self, low(sys::COR_PRF_MONITOR_CLASS_LOADS), class_unload_finished(class.0, 0));
+        }
+    }
+
     /// A class of the framework's module, derived from its `System.Object`, for objects whose class does not matter. Without a framework it is
     /// one of the runtime's own.
     pub fn framework_class(&self) -> ClassId {

@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// COR_E_BADIMAGEFORMAT: what the compiler answers to a body that it cannot read.
 const BAD_FORMAT: HResult = HResult(0x8007_000B_u32 as i32);
 
+/// The setting that forbids an attached profiler to change methods if it is 0 (source: clrconfigvalues.h).
+const REJIT_ON_ATTACH: &str = "ProfApi_RejitOnAttach";
+
 #[derive(Default)]
 pub(super) struct Rejit {
     /// The active version of each function whose original is not active.
@@ -29,6 +32,8 @@ pub(super) struct Rejit {
     made: usize,
     /// The callers whose code contains a function, by that function.
     inliners: BTreeMap<FunctionId, BTreeSet<FunctionId>>,
+    /// Whether a profiler that was loaded at startup enabled ReJIT there.
+    enabled_from_start: bool,
     /// All that profilers got in GetReJITParameters. The model keeps what a real runtime frees, to detect late uses.
     controls: Vec<Arc<FunctionControl>>,
 }
@@ -144,6 +149,9 @@ impl Runtime {
         if flags.is_some_and(|flags| flags & sys::COR_PRF_REJIT_BLOCK_INLINING == 0) {
             return HResult::E_INVALIDARG;
         }
+        if flags.is_some() && self.is_off_after_attach() && !mutation::is("RJT-01/11") {
+            return HResult::CORPROF_E_REJIT_INLINING_DISABLED;
+        }
         profiler.lock().irreversible = true;
         self.adopt_for_rejit();
         for (module, token) in methods {
@@ -152,6 +160,24 @@ impl Runtime {
             }
         }
         HResult::S_OK
+    }
+
+    /// A profiler was loaded at startup.
+    pub(super) fn enables_rejit_from_start(&self, profiler: &Profiler) {
+        self.lock().rejit.enabled_from_start |= profiler.mask().0 & sys::COR_PRF_ENABLE_REJIT != 0;
+    }
+
+    /// Whether a profiler may enable ReJIT outside of Initialize: a setting may forbid it, unless one enabled it at startup (source:
+    /// rejit.inl, IsReJITEnabled).
+    pub(super) fn may_enable_rejit(&self) -> bool {
+        let is_off = self.is_off_after_attach() && !mutation::is("RJT-01/10");
+        self.lock().rejit.enabled_from_start || !is_off
+    }
+
+    /// The same setting switches the tracking of inlined methods off, by a mistake of the runtime: `ProfApi_InliningTracking` does nothing
+    /// (source: rejit.inl, IsReJITInlineTrackingEnabled; live: tests/conformance/tests/rejit.rs).
+    fn is_off_after_attach(&self) -> bool {
+        self.number_set(REJIT_ON_ATTACH) == Some(0)
     }
 
     /// The refusals of all three requests, in their order (source: proftoeeinterfaceimpl.cpp).

@@ -4,7 +4,7 @@
 //! only the log reports it.
 
 use super::{EmptyEnvironment, Entry, GcMode, ProcessEnvironment, Profiler, Runtime, Status};
-use crate::differences::{Release, RuntimeVersion};
+use crate::differences::{Differences, Release, RuntimeVersion};
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
@@ -88,8 +88,10 @@ impl Runtime {
 
     /// Loads the profiler that the environment names, if it names one.
     pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
-        let prefix = self.differences().startup_prefix;
-        let variable = |name: &str| self.config.process.variable(&format!("{prefix}_{name}"));
+        let Differences { startup_prefix, older_startup_prefix, .. } = self.differences();
+        let prefixes = || std::iter::once(*startup_prefix).chain(*older_startup_prefix);
+        let variable =
+            |name: &str| prefixes().find_map(|prefix| self.config.process.variable(&format!("{prefix}_{name}")));
         let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
         let is_prevented = self.setting().as_deref() == Some(PREVENT_LOAD) && !mutation::is("CMP-01/3");
         if is_enabled && is_prevented && self.differences().prevented_load_crashes {
@@ -182,6 +184,13 @@ impl Runtime {
         }
         let path = process.registered(class).ok_or(HResult::REGDB_E_CLASSNOTREG)?;
         process.open(&path)
+    }
+
+    /// A user's setting, in hexadecimal digits.
+    pub(super) fn number_set(&self, name: &str) -> Option<u64> {
+        let prefixes = self.differences().settings_prefixes.iter();
+        let digits = prefixes.filter_map(|prefix| self.config.process.variable(&format!("{prefix}_{name}"))).next();
+        digits.and_then(|digits| u64::from_str_radix(&digits, 16).ok())
     }
 
     /// The opt-in variable, also with the newer prefix where that is known. Releases before version 4 do not know it.

@@ -69,10 +69,28 @@ impl Runtime {
 
     /// Makes the running thread known to the runtime, until it ends, if it is not already.
     pub(super) fn adopt_thread(&self) {
-        if self.this_thread().is_none() {
-            self.begin_thread();
-            self.lock().threads.of_profilers.push(schedule::current());
+        if self.this_thread().is_some() {
+            return;
         }
+        self.begin_thread();
+        let runtime = {
+            let mut state = self.lock();
+            state.threads.of_profilers.push(schedule::current());
+            state.myself.clone()
+        };
+        schedule::at_end(move || {
+            if let Some(runtime) = runtime.upgrade().filter(|runtime| !runtime.is_exiting()) {
+                runtime.end_adopted_thread();
+            }
+        });
+    }
+
+    /// The running thread of a profiler ends: it is a managed thread no more.
+    fn end_adopted_thread(&self) {
+        self.end_thread();
+        let (mut state, task) = (self.lock(), schedule::current());
+        state.threads.of_profilers.retain(|one| *one != task);
+        state.heap.gc.forced.retain(|one| *one != task);
     }
 
     /// Whether the running thread became known through [`adopt_thread`](Self::adopt_thread).
@@ -170,8 +188,44 @@ impl Runtime {
             state.suspended_by.is_some() && !state.is_cooperative()
         };
         if must_wait {
-            schedule::wait_until(None, || self.lock().suspended_by.is_none());
+            self.wait_suspended();
         }
+    }
+
+    /// A thread that comes to a safepoint reports its own wait.
+    fn wait_suspended(&self) {
+        self.tell_own_suspension();
+        schedule::wait_until(None, || self.lock().suspended_by.is_none());
+        self.tell_own_resumption();
+    }
+
+    /// RuntimeThreadSuspended is about the running thread: the one that suspends the others, and each that waits at a safepoint (source:
+    /// threadsuspend.cpp; live: tests/conformance/tests/callbacks.rs).
+    pub(super) fn tell_own_suspension(&self) {
+        if let Some(ThreadId(thread)) = self.visible_thread() {
+            call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_thread_suspended(thread));
+        }
+    }
+
+    /// The same for RuntimeThreadResumed.
+    pub(super) fn tell_own_resumption(&self) {
+        if let Some(ThreadId(thread)) = self.visible_thread() {
+            call_all!(self, low(sys::COR_PRF_MONITOR_SUSPENDS), runtime_thread_resumed(thread));
+        }
+    }
+
+    /// The running thread, if it is a managed one that profilers see.
+    fn visible_thread(&self) -> Option<ThreadId> {
+        let thread = self.this_thread()?;
+        self.lock().threads.known.contains_key(&thread).then_some(thread)
+    }
+
+    /// The running thread gives itself a name.
+    pub fn name_thread(&self, name: &str) {
+        let Some(thread) = self.this_thread() else { return };
+        let units: Vec<u16> = name.encode_utf16().collect();
+        let (count, units) = (units.len() as u32, units.as_ptr());
+        call_all!(self, low(sys::COR_PRF_MONITOR_THREADS), thread_name_changed(thread.0, count, units));
     }
 
     /// Runs `act` in cooperative mode: a suspension waits for its end, so no object moves meanwhile. The runtime makes callbacks that pass an

@@ -76,6 +76,8 @@ pub struct Schedule {
 
 type Body = Coroutine<(), (), (), DefaultStack>;
 type Condition = *const dyn Fn() -> bool;
+/// What a thread does at its end.
+type Last = Box<dyn FnOnce()>;
 
 enum Wait {
     Ready,
@@ -101,6 +103,8 @@ struct World {
     choices: RefCell<Vec<u16>>,
     timeline: RefCell<Timeline>,
     stopped: Cell<bool>,
+    /// What threads do at their end.
+    at_end: RefCell<Vec<(Task, Last)>>,
 }
 
 thread_local! {
@@ -120,6 +124,7 @@ pub fn run(chooser: Chooser, timeline: Timeline, first: impl FnOnce() + 'static)
         choices: RefCell::default(),
         timeline: RefCell::new(timeline),
         stopped: Cell::new(false),
+        at_end: RefCell::default(),
     });
     WORLD.with(|place| *place.borrow_mut() = Some(world.clone()));
     spawn_here("director", first);
@@ -164,6 +169,9 @@ fn spawn_here(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
             world.threads.borrow_mut()[index].yielder = yielder;
         }
         body();
+        if let Some(world) = of_body.upgrade() {
+            world.take_at_end(Task(index)).into_iter().for_each(|last| last());
+        }
     });
     world.threads.borrow_mut().push(Thread {
         name: name.into(),
@@ -172,6 +180,14 @@ fn spawn_here(name: impl Into<String>, body: impl FnOnce() + 'static) -> Task {
         wait: Wait::Ready,
     });
     Task(index)
+}
+
+/// The running thread calls this when its own code is over, as the C library calls destructors.
+pub fn at_end(last: impl FnOnce() + 'static) {
+    match os_threads() {
+        Some(_) => threads::at_end(Box::new(last)),
+        None => world().at_end.borrow_mut().push((current(), Box::new(last))),
+    }
 }
 
 /// Whether a thread has ended.
@@ -305,6 +321,13 @@ impl World {
         let choice = choose(&mut self.chooser.borrow_mut(), choices.len());
         choices.push(choice);
         choice
+    }
+
+    /// A stopped schedule has no ends of threads.
+    fn take_at_end(&self, task: Task) -> Vec<Last> {
+        let mut all = self.at_end.borrow_mut();
+        let own = all.extract_if(.., |(of, _)| *of == task).map(|(_, last)| last).collect();
+        if self.stopped.get() { Vec::new() } else { own }
     }
 
     fn has_ended(&self, task: Task) -> bool {

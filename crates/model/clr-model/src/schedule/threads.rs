@@ -14,7 +14,7 @@
 //! So the baton would order nothing of interest.
 
 use super::{Random, Task};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -53,6 +53,25 @@ thread_local! {
     /// Without destructors: on a thread of the profiler they would run our code at its end.
     static TASK: Cell<Option<Task>> = const { Cell::new(None) };
     static DRAWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What a thread does at its end. Only threads that need this have a destructor.
+struct AtEnd(RefCell<Vec<Box<dyn FnOnce()>>>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        if os_threads().is_some_and(|threads| !threads.is_stopped()) {
+            self.0.take().into_iter().for_each(|last| last());
+        }
+    }
+}
+
+thread_local! {
+    static AT_END: AtEnd = const { AtEnd(RefCell::new(Vec::new())) };
+}
+
+pub(super) fn at_end(last: Box<dyn FnOnce()>) {
+    AT_END.with(|at_end| at_end.0.borrow_mut().push(last));
 }
 
 /// The process's threads of the system, if it uses them.

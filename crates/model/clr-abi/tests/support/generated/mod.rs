@@ -1458,13 +1458,366 @@ impl MetadataServer for Noted {
     unsafe fn find_assemblies_by_name(&self, _: metadata::args::FindAssembliesByName) -> Answer {
         Ok(self.called("FindAssembliesByName"))
     }
+
+    unsafe fn set_module_props(&self, _: metadata::args::SetModuleProps) -> Answer {
+        Ok(self.called("SetModuleProps"))
+    }
+
+    unsafe fn save(&self, _: metadata::args::Save) -> Answer {
+        Ok(self.called("Save"))
+    }
+
+    unsafe fn save_to_stream(&self, _: metadata::args::SaveToStream) -> Answer {
+        Ok(self.called("SaveToStream"))
+    }
+
+    unsafe fn get_save_size(&self, _: metadata::args::GetSaveSize) -> Answer {
+        Ok(self.called("GetSaveSize"))
+    }
+
+    unsafe fn define_type_def(&self, _: metadata::args::DefineTypeDef) -> Answer {
+        Ok(self.called("DefineTypeDef"))
+    }
+
+    unsafe fn define_nested_type(&self, _: metadata::args::DefineNestedType) -> Answer {
+        Ok(self.called("DefineNestedType"))
+    }
+
+    unsafe fn set_handler(&self, _: metadata::args::SetHandler) -> Answer {
+        Ok(self.called("SetHandler"))
+    }
+
+    unsafe fn define_method(&self, _: metadata::args::DefineMethod) -> Answer {
+        Ok(self.called("DefineMethod"))
+    }
+
+    unsafe fn define_method_impl(&self, _: metadata::args::DefineMethodImpl) -> Answer {
+        Ok(self.called("DefineMethodImpl"))
+    }
+
+    unsafe fn define_type_ref_by_name(&self, _: metadata::args::DefineTypeRefByName) -> Answer {
+        Ok(self.called("DefineTypeRefByName"))
+    }
+
+    unsafe fn define_import_type(&self, _: metadata::args::DefineImportType) -> Answer {
+        Ok(self.called("DefineImportType"))
+    }
+
+    unsafe fn define_member_ref(&self, _: metadata::args::DefineMemberRef) -> Answer {
+        Ok(self.called("DefineMemberRef"))
+    }
+
+    unsafe fn define_import_member(&self, _: metadata::args::DefineImportMember) -> Answer {
+        Ok(self.called("DefineImportMember"))
+    }
+
+    unsafe fn define_event(&self, _: metadata::args::DefineEvent) -> Answer {
+        Ok(self.called("DefineEvent"))
+    }
+
+    unsafe fn set_class_layout(&self, _: metadata::args::SetClassLayout) -> Answer {
+        Ok(self.called("SetClassLayout"))
+    }
+
+    unsafe fn delete_class_layout(&self, _: metadata::args::DeleteClassLayout) -> Answer {
+        Ok(self.called("DeleteClassLayout"))
+    }
+
+    unsafe fn set_field_marshal(&self, _: metadata::args::SetFieldMarshal) -> Answer {
+        Ok(self.called("SetFieldMarshal"))
+    }
+
+    unsafe fn delete_field_marshal(&self, _: metadata::args::DeleteFieldMarshal) -> Answer {
+        Ok(self.called("DeleteFieldMarshal"))
+    }
+
+    unsafe fn define_permission_set(&self, _: metadata::args::DefinePermissionSet) -> Answer {
+        Ok(self.called("DefinePermissionSet"))
+    }
+
+    unsafe fn set_rva(&self, _: metadata::args::SetRVA) -> Answer {
+        Ok(self.called("SetRVA"))
+    }
+
+    unsafe fn get_token_from_sig(&self, _: metadata::args::GetTokenFromSig) -> Answer {
+        Ok(self.called("GetTokenFromSig"))
+    }
+
+    unsafe fn define_module_ref(&self, _: metadata::args::DefineModuleRef) -> Answer {
+        Ok(self.called("DefineModuleRef"))
+    }
+
+    unsafe fn set_parent(&self, _: metadata::args::SetParent) -> Answer {
+        Ok(self.called("SetParent"))
+    }
+
+    unsafe fn get_token_from_type_spec(&self, _: metadata::args::GetTokenFromTypeSpec) -> Answer {
+        Ok(self.called("GetTokenFromTypeSpec"))
+    }
+
+    unsafe fn save_to_memory(&self, _: metadata::args::SaveToMemory) -> Answer {
+        Ok(self.called("SaveToMemory"))
+    }
+
+    unsafe fn define_user_string(&self, _: metadata::args::DefineUserString) -> Answer {
+        Ok(self.called("DefineUserString"))
+    }
+
+    unsafe fn delete_token(&self, _: metadata::args::DeleteToken) -> Answer {
+        Ok(self.called("DeleteToken"))
+    }
+
+    unsafe fn set_method_props(&self, _: metadata::args::SetMethodProps) -> Answer {
+        Ok(self.called("SetMethodProps"))
+    }
+
+    unsafe fn set_type_def_props(&self, _: metadata::args::SetTypeDefProps) -> Answer {
+        Ok(self.called("SetTypeDefProps"))
+    }
+
+    unsafe fn set_event_props(&self, _: metadata::args::SetEventProps) -> Answer {
+        Ok(self.called("SetEventProps"))
+    }
+
+    unsafe fn set_permission_set_props(&self, _: metadata::args::SetPermissionSetProps) -> Answer {
+        Ok(self.called("SetPermissionSetProps"))
+    }
+
+    unsafe fn define_pinvoke_map(&self, _: metadata::args::DefinePinvokeMap) -> Answer {
+        Ok(self.called("DefinePinvokeMap"))
+    }
+
+    unsafe fn set_pinvoke_map(&self, _: metadata::args::SetPinvokeMap) -> Answer {
+        Ok(self.called("SetPinvokeMap"))
+    }
+
+    unsafe fn delete_pinvoke_map(&self, _: metadata::args::DeletePinvokeMap) -> Answer {
+        Ok(self.called("DeletePinvokeMap"))
+    }
+
+    unsafe fn define_custom_attribute(&self, _: metadata::args::DefineCustomAttribute) -> Answer {
+        Ok(self.called("DefineCustomAttribute"))
+    }
+
+    unsafe fn set_custom_attribute_value(&self, _: metadata::args::SetCustomAttributeValue) -> Answer {
+        Ok(self.called("SetCustomAttributeValue"))
+    }
+
+    unsafe fn define_field(&self, _: metadata::args::DefineField) -> Answer {
+        Ok(self.called("DefineField"))
+    }
+
+    unsafe fn define_property(&self, _: metadata::args::DefineProperty) -> Answer {
+        Ok(self.called("DefineProperty"))
+    }
+
+    unsafe fn define_param(&self, _: metadata::args::DefineParam) -> Answer {
+        Ok(self.called("DefineParam"))
+    }
+
+    unsafe fn set_field_props(&self, _: metadata::args::SetFieldProps) -> Answer {
+        Ok(self.called("SetFieldProps"))
+    }
+
+    unsafe fn set_property_props(&self, _: metadata::args::SetPropertyProps) -> Answer {
+        Ok(self.called("SetPropertyProps"))
+    }
+
+    unsafe fn set_param_props(&self, _: metadata::args::SetParamProps) -> Answer {
+        Ok(self.called("SetParamProps"))
+    }
+
+    unsafe fn define_security_attribute_set(&self, _: metadata::args::DefineSecurityAttributeSet) -> Answer {
+        Ok(self.called("DefineSecurityAttributeSet"))
+    }
+
+    unsafe fn apply_edit_and_continue(&self, _: metadata::args::ApplyEditAndContinue) -> Answer {
+        Ok(self.called("ApplyEditAndContinue"))
+    }
+
+    unsafe fn translate_sig_with_scope(&self, _: metadata::args::TranslateSigWithScope) -> Answer {
+        Ok(self.called("TranslateSigWithScope"))
+    }
+
+    unsafe fn set_method_impl_flags(&self, _: metadata::args::SetMethodImplFlags) -> Answer {
+        Ok(self.called("SetMethodImplFlags"))
+    }
+
+    unsafe fn set_field_rva(&self, _: metadata::args::SetFieldRVA) -> Answer {
+        Ok(self.called("SetFieldRVA"))
+    }
+
+    unsafe fn merge(&self, _: metadata::args::Merge) -> Answer {
+        Ok(self.called("Merge"))
+    }
+
+    unsafe fn merge_end(&self, _: metadata::args::MergeEnd) -> Answer {
+        Ok(self.called("MergeEnd"))
+    }
+
+    unsafe fn define_method_spec(&self, _: metadata::args::DefineMethodSpec) -> Answer {
+        Ok(self.called("DefineMethodSpec"))
+    }
+
+    unsafe fn get_delta_save_size(&self, _: metadata::args::GetDeltaSaveSize) -> Answer {
+        Ok(self.called("GetDeltaSaveSize"))
+    }
+
+    unsafe fn save_delta(&self, _: metadata::args::SaveDelta) -> Answer {
+        Ok(self.called("SaveDelta"))
+    }
+
+    unsafe fn save_delta_to_stream(&self, _: metadata::args::SaveDeltaToStream) -> Answer {
+        Ok(self.called("SaveDeltaToStream"))
+    }
+
+    unsafe fn save_delta_to_memory(&self, _: metadata::args::SaveDeltaToMemory) -> Answer {
+        Ok(self.called("SaveDeltaToMemory"))
+    }
+
+    unsafe fn define_generic_param(&self, _: metadata::args::DefineGenericParam) -> Answer {
+        Ok(self.called("DefineGenericParam"))
+    }
+
+    unsafe fn set_generic_param_props(&self, _: metadata::args::SetGenericParamProps) -> Answer {
+        Ok(self.called("SetGenericParamProps"))
+    }
+
+    unsafe fn reset_enc_log(&self, _: metadata::args::ResetENCLog) -> Answer {
+        Ok(self.called("ResetENCLog"))
+    }
+
+    unsafe fn define_assembly(&self, _: metadata::args::DefineAssembly) -> Answer {
+        Ok(self.called("DefineAssembly"))
+    }
+
+    unsafe fn define_assembly_ref(&self, _: metadata::args::DefineAssemblyRef) -> Answer {
+        Ok(self.called("DefineAssemblyRef"))
+    }
+
+    unsafe fn define_file(&self, _: metadata::args::DefineFile) -> Answer {
+        Ok(self.called("DefineFile"))
+    }
+
+    unsafe fn define_exported_type(&self, _: metadata::args::DefineExportedType) -> Answer {
+        Ok(self.called("DefineExportedType"))
+    }
+
+    unsafe fn define_manifest_resource(&self, _: metadata::args::DefineManifestResource) -> Answer {
+        Ok(self.called("DefineManifestResource"))
+    }
+
+    unsafe fn set_assembly_props(&self, _: metadata::args::SetAssemblyProps) -> Answer {
+        Ok(self.called("SetAssemblyProps"))
+    }
+
+    unsafe fn set_assembly_ref_props(&self, _: metadata::args::SetAssemblyRefProps) -> Answer {
+        Ok(self.called("SetAssemblyRefProps"))
+    }
+
+    unsafe fn set_file_props(&self, _: metadata::args::SetFileProps) -> Answer {
+        Ok(self.called("SetFileProps"))
+    }
+
+    unsafe fn set_exported_type_props(&self, _: metadata::args::SetExportedTypeProps) -> Answer {
+        Ok(self.called("SetExportedTypeProps"))
+    }
+
+    unsafe fn set_manifest_resource_props(&self, _: metadata::args::SetManifestResourceProps) -> Answer {
+        Ok(self.called("SetManifestResourceProps"))
+    }
+
+    unsafe fn tables_get_string_heap_size(&self, _: metadata::args::TablesGetStringHeapSize) -> Answer {
+        Ok(self.called("GetStringHeapSize"))
+    }
+
+    unsafe fn tables_get_blob_heap_size(&self, _: metadata::args::TablesGetBlobHeapSize) -> Answer {
+        Ok(self.called("GetBlobHeapSize"))
+    }
+
+    unsafe fn tables_get_guid_heap_size(&self, _: metadata::args::TablesGetGuidHeapSize) -> Answer {
+        Ok(self.called("GetGuidHeapSize"))
+    }
+
+    unsafe fn tables_get_user_string_heap_size(&self, _: metadata::args::TablesGetUserStringHeapSize) -> Answer {
+        Ok(self.called("GetUserStringHeapSize"))
+    }
+
+    unsafe fn tables_get_num_tables(&self, _: metadata::args::TablesGetNumTables) -> Answer {
+        Ok(self.called("GetNumTables"))
+    }
+
+    unsafe fn tables_get_table_index(&self, _: metadata::args::TablesGetTableIndex) -> Answer {
+        Ok(self.called("GetTableIndex"))
+    }
+
+    unsafe fn tables_get_table_info(&self, _: metadata::args::TablesGetTableInfo) -> Answer {
+        Ok(self.called("GetTableInfo"))
+    }
+
+    unsafe fn tables_get_column_info(&self, _: metadata::args::TablesGetColumnInfo) -> Answer {
+        Ok(self.called("GetColumnInfo"))
+    }
+
+    unsafe fn tables_get_coded_token_info(&self, _: metadata::args::TablesGetCodedTokenInfo) -> Answer {
+        Ok(self.called("GetCodedTokenInfo"))
+    }
+
+    unsafe fn tables_get_row(&self, _: metadata::args::TablesGetRow) -> Answer {
+        Ok(self.called("GetRow"))
+    }
+
+    unsafe fn tables_get_column(&self, _: metadata::args::TablesGetColumn) -> Answer {
+        Ok(self.called("GetColumn"))
+    }
+
+    unsafe fn tables_get_string(&self, _: metadata::args::TablesGetString) -> Answer {
+        Ok(self.called("GetString"))
+    }
+
+    unsafe fn tables_get_blob(&self, _: metadata::args::TablesGetBlob) -> Answer {
+        Ok(self.called("GetBlob"))
+    }
+
+    unsafe fn tables_get_guid(&self, _: metadata::args::TablesGetGuid) -> Answer {
+        Ok(self.called("GetGuid"))
+    }
+
+    unsafe fn tables_get_user_string(&self, _: metadata::args::TablesGetUserString) -> Answer {
+        Ok(self.called("GetUserString"))
+    }
+
+    unsafe fn tables_get_next_string(&self, _: metadata::args::TablesGetNextString) -> Answer {
+        Ok(self.called("GetNextString"))
+    }
+
+    unsafe fn tables_get_next_blob(&self, _: metadata::args::TablesGetNextBlob) -> Answer {
+        Ok(self.called("GetNextBlob"))
+    }
+
+    unsafe fn tables_get_next_guid(&self, _: metadata::args::TablesGetNextGuid) -> Answer {
+        Ok(self.called("GetNextGuid"))
+    }
+
+    unsafe fn tables_get_next_user_string(&self, _: metadata::args::TablesGetNextUserString) -> Answer {
+        Ok(self.called("GetNextUserString"))
+    }
+
+    unsafe fn tables_get_meta_data_storage(&self, _: metadata::args::TablesGetMetaDataStorage) -> Answer {
+        Ok(self.called("GetMetaDataStorage"))
+    }
+
+    unsafe fn tables_get_meta_data_stream_info(&self, _: metadata::args::TablesGetMetaDataStreamInfo) -> Answer {
+        Ok(self.called("GetMetaDataStreamInfo"))
+    }
 }
 
-/// Calls every slot of both interfaces as a profiler would, with zeros for arguments.
+/// Calls every slot of each interface as a profiler would, with zeros for arguments.
 ///
 /// # Safety
-/// Both are of one live object.
-pub unsafe fn call_every_metadata_slot(import: *mut sys::IUnknown, assembly: *mut sys::IUnknown, mut answered: impl FnMut(&'static str, Option<i32>)) {
+/// All are of one live object, in the order of its vtables.
+pub unsafe fn call_every_metadata_slot(objects: [*mut sys::IUnknown; 5], mut answered: impl FnMut(&'static str, Option<i32>)) {
+    let [import, assembly, emit, assembly_emit, tables] = objects;
     // SAFETY: the object is alive, and zero is a value of every argument.
     unsafe { sys::IMetaDataImport::CloseEnum(import.cast(), zeroed()) };
     answered("CloseEnum", None);
@@ -1717,4 +2070,268 @@ pub unsafe fn call_every_metadata_slot(import: *mut sys::IUnknown, assembly: *mu
     // SAFETY: the object is alive, and zero is a value of every argument.
     let answer = unsafe { sys::IMetaDataAssemblyImport::FindAssembliesByName(assembly.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
     answered("FindAssembliesByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetModuleProps(emit.cast(), zeroed()) };
+    answered("SetModuleProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::Save(emit.cast(), zeroed(), zeroed()) };
+    answered("Save", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SaveToStream(emit.cast(), zeroed(), zeroed()) };
+    answered("SaveToStream", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::GetSaveSize(emit.cast(), zeroed(), zeroed()) };
+    answered("GetSaveSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineTypeDef(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineTypeDef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineNestedType(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineNestedType", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetHandler(emit.cast(), zeroed()) };
+    answered("SetHandler", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineMethod(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineMethod", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineMethodImpl(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineMethodImpl", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineTypeRefByName(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineTypeRefByName", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineImportType(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineImportType", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineMemberRef(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineMemberRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineImportMember(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineImportMember", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineEvent(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineEvent", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetClassLayout(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetClassLayout", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DeleteClassLayout(emit.cast(), zeroed()) };
+    answered("DeleteClassLayout", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetFieldMarshal(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("SetFieldMarshal", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DeleteFieldMarshal(emit.cast(), zeroed()) };
+    answered("DeleteFieldMarshal", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefinePermissionSet(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefinePermissionSet", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetRVA(emit.cast(), zeroed(), zeroed()) };
+    answered("SetRVA", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::GetTokenFromSig(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTokenFromSig", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineModuleRef(emit.cast(), zeroed(), zeroed()) };
+    answered("DefineModuleRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetParent(emit.cast(), zeroed(), zeroed()) };
+    answered("SetParent", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::GetTokenFromTypeSpec(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTokenFromTypeSpec", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SaveToMemory(emit.cast(), zeroed(), zeroed()) };
+    answered("SaveToMemory", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineUserString(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineUserString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DeleteToken(emit.cast(), zeroed()) };
+    answered("DeleteToken", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetMethodProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetMethodProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetTypeDefProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetTypeDefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetEventProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetEventProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetPermissionSetProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetPermissionSetProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefinePinvokeMap(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefinePinvokeMap", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetPinvokeMap(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetPinvokeMap", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DeletePinvokeMap(emit.cast(), zeroed()) };
+    answered("DeletePinvokeMap", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineCustomAttribute(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineCustomAttribute", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetCustomAttributeValue(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("SetCustomAttributeValue", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineField(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineField", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineProperty(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineProperty", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineParam(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineParam", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetFieldProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetFieldProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetPropertyProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetPropertyProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetParamProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetParamProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::DefineSecurityAttributeSet(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineSecurityAttributeSet", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::ApplyEditAndContinue(emit.cast(), zeroed()) };
+    answered("ApplyEditAndContinue", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::TranslateSigWithScope(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("TranslateSigWithScope", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetMethodImplFlags(emit.cast(), zeroed(), zeroed()) };
+    answered("SetMethodImplFlags", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::SetFieldRVA(emit.cast(), zeroed(), zeroed()) };
+    answered("SetFieldRVA", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::Merge(emit.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("Merge", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit::MergeEnd(emit.cast()) };
+    answered("MergeEnd", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::DefineMethodSpec(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineMethodSpec", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::GetDeltaSaveSize(emit.cast(), zeroed(), zeroed()) };
+    answered("GetDeltaSaveSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::SaveDelta(emit.cast(), zeroed(), zeroed()) };
+    answered("SaveDelta", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::SaveDeltaToStream(emit.cast(), zeroed(), zeroed()) };
+    answered("SaveDeltaToStream", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::SaveDeltaToMemory(emit.cast(), zeroed(), zeroed()) };
+    answered("SaveDeltaToMemory", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::DefineGenericParam(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineGenericParam", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::SetGenericParamProps(emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetGenericParamProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataEmit2::ResetENCLog(emit.cast()) };
+    answered("ResetENCLog", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::DefineAssembly(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineAssembly", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::DefineAssemblyRef(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineAssemblyRef", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::DefineFile(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineFile", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::DefineExportedType(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineExportedType", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::DefineManifestResource(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("DefineManifestResource", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::SetAssemblyProps(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetAssemblyProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::SetAssemblyRefProps(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetAssemblyRefProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::SetFileProps(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetFileProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::SetExportedTypeProps(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetExportedTypeProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataAssemblyEmit::SetManifestResourceProps(assembly_emit.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("SetManifestResourceProps", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetStringHeapSize(tables.cast(), zeroed()) };
+    answered("GetStringHeapSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetBlobHeapSize(tables.cast(), zeroed()) };
+    answered("GetBlobHeapSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetGuidHeapSize(tables.cast(), zeroed()) };
+    answered("GetGuidHeapSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetUserStringHeapSize(tables.cast(), zeroed()) };
+    answered("GetUserStringHeapSize", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetNumTables(tables.cast(), zeroed()) };
+    answered("GetNumTables", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetTableIndex(tables.cast(), zeroed(), zeroed()) };
+    answered("GetTableIndex", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetTableInfo(tables.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetTableInfo", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetColumnInfo(tables.cast(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetColumnInfo", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetCodedTokenInfo(tables.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetCodedTokenInfo", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetRow(tables.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetRow", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetColumn(tables.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetColumn", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetString(tables.cast(), zeroed(), zeroed()) };
+    answered("GetString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetBlob(tables.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetBlob", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetGuid(tables.cast(), zeroed(), zeroed()) };
+    answered("GetGuid", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetUserString(tables.cast(), zeroed(), zeroed(), zeroed()) };
+    answered("GetUserString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetNextString(tables.cast(), zeroed(), zeroed()) };
+    answered("GetNextString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetNextBlob(tables.cast(), zeroed(), zeroed()) };
+    answered("GetNextBlob", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetNextGuid(tables.cast(), zeroed(), zeroed()) };
+    answered("GetNextGuid", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables::GetNextUserString(tables.cast(), zeroed(), zeroed()) };
+    answered("GetNextUserString", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables2::GetMetaDataStorage(tables.cast(), zeroed(), zeroed()) };
+    answered("GetMetaDataStorage", Some(answer));
+    // SAFETY: the object is alive, and zero is a value of every argument.
+    let answer = unsafe { sys::IMetaDataTables2::GetMetaDataStreamInfo(tables.cast(), zeroed(), zeroed(), zeroed(), zeroed()) };
+    answered("GetMetaDataStreamInfo", Some(answer));
 }

@@ -55,6 +55,10 @@ impl Server {
         if low & sys::COR_PRF_MONITOR_GC & !old_low != 0 {
             runtime.admit_monitor_gc(&profiler)?;
         }
+        let is_refused = low & sys::COR_PRF_ENABLE_REJIT != 0
+            && profiler.status() != Status::InitializingForStartup
+            && !runtime.may_enable_rejit();
+        refuse_if(is_refused, HResult::CORPROF_E_REJIT_NOT_ENABLED)?;
         if low & sys::COR_PRF_ENABLE_REJIT != 0 && differences.rejit_forbids_detach && !mutation::is("RJT-01") {
             profiler.lock().irreversible = true;
         }

@@ -7,7 +7,7 @@ use super::{
 use crate::differences::RuntimeVersion;
 use crate::mutation;
 use crate::runtime::Runtime;
-use crate::runtime::code::Module;
+use crate::runtime::code::{Module, assembly_of, module_of};
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::enumerators::{Methods, Modules, Objects, enumerator};
@@ -15,8 +15,6 @@ use std::ptr::null_mut;
 
 /// ofWrite and ofNoTransform: the only flags that GetModuleMetaData accepts (source: corhdr.h; proftoeeinterfaceimpl.cpp).
 const OPEN_FLAGS: u32 = 0x1 | 0x1000;
-/// The distance from a module's id to that of its assembly, which has no other module.
-const ASSEMBLY_OF_MODULE: usize = 1;
 /// The first AppDomainID.
 const FIRST_APP_DOMAIN: usize = 0x0800_0000;
 const APP_DOMAIN_SPACING: usize = 0x1000;
@@ -79,19 +77,21 @@ impl Server {
     }
 
     /// Until its load is announced, a module has neither address nor assembly, and the code says so (source: proftoeeinterfaceimpl.cpp,
-    /// GetModuleInfo2: `IsProfilerNotified`). A module without a file has no address either, which is no failure (`IsDynamic`).
+    /// GetModuleInfo2: `IsProfilerNotified`).
     pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
         let facts = |module: &Module| {
             let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
-            (module.image.map(|image| image.start), module.collectible, module.is_announced, path)
+            let address = module.address();
+            ((module.image.is_some(), address), module.collectible, module.is_announced, path)
         };
-        let (image, collectible, is_announced, path) = self.about_module(args.moduleId, "GetModuleInfo2", facts)?;
-        let precompiled = image.map_or(0, |_| sys::COR_PRF_MODULE_NGEN);
+        let ((is_precompiled, address), collectible, is_announced, path) =
+            self.about_module(args.moduleId, "GetModuleInfo2", facts)?;
+        let precompiled = if is_precompiled { sys::COR_PRF_MODULE_NGEN } else { 0 };
         let flags =
             sys::COR_PRF_MODULE_DISK | precompiled | if collectible { sys::COR_PRF_MODULE_COLLECTIBLE } else { 0 };
         write_answers! {
-            args.ppBaseLoadAddress => image.filter(|_| is_announced).unwrap_or(0) as sys::LPCBYTE,
-            args.pAssemblyId => if is_announced { args.moduleId + ASSEMBLY_OF_MODULE } else { sys::PROFILER_PARENT_UNKNOWN as usize },
+            args.ppBaseLoadAddress => (if is_announced { address } else { 0 }) as sys::LPCBYTE,
+            args.pAssemblyId => if is_announced { assembly_of(ModuleId(args.moduleId)) } else { sys::PROFILER_PARENT_UNKNOWN as usize },
             args.pdwModuleFlags => flags,
         }
         // SAFETY: the API requires a buffer that is null or has the stated room.
@@ -160,7 +160,7 @@ impl Server {
     }
 
     pub(super) unsafe fn get_assembly_info(&self, args: args::GetAssemblyInfo) -> Answer {
-        let module = args.assemblyId.saturating_sub(ASSEMBLY_OF_MODULE);
+        let module = module_of(args.assemblyId).0;
         let named = |known: &Module| known.assembly_name(ModuleId(module));
         let name = self.about_module(module, "GetAssemblyInfo", named)?;
         write_answers! { args.pAppDomainId => self.runtime()?.app_domain(), args.pModuleId => module }

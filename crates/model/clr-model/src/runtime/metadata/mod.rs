@@ -1,10 +1,12 @@
-//! The metadata of the model's modules, as IMetaDataImport, IMetaDataImport2 and IMetaDataAssemblyImport.
+//! The metadata of the model's modules, as IMetaDataImport2, IMetaDataAssemblyImport, IMetaDataEmit2, IMetaDataAssemblyEmit and
+//! IMetaDataTables2.
 //!
-//! `slots.rs` has every method, `rows.rs` a module's rows, `enumerations.rs` the enumerations, and `names.rs` the truncation of names.
+//! `slots.rs` has every method, `rows.rs` a module's rows, `enumerations.rs` the enumerations, `names.rs` the truncation of names, and
+//! `tables.rs` the tables.
 //! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
 //!
 //! A method has a row from its compilation or first call on; a method that never runs does not exist in the model. Not modelled: fields,
-//! parameters, properties, type arguments, attributes, names, references to members, IMetaDataTables, and writing.
+//! parameters, properties, type arguments, attributes, names, references to members. What a profiler adds gets a token and no content.
 
 #![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
@@ -13,6 +15,7 @@ mod names;
 mod properties;
 mod rows;
 mod slots;
+mod tables;
 
 pub(super) use enumerations::Lists;
 

@@ -140,6 +140,17 @@ impl Rows {
         Some(methods)
     }
 
+    /// The number of rows of a kind. Methods have sparse rows: the last one counts.
+    pub(super) fn count(&self, kind: u32) -> u32 {
+        match kind {
+            MODULE | ASSEMBLY => ONLY,
+            TYPE_REFERENCE | ASSEMBLY_REFERENCE => u32::from(self.framework.is_some()),
+            TYPE => self.types.keys().last().map_or(0, |last| row_of(*last)),
+            METHOD => self.methods.keys().last().map_or(0, |last| row_of(*last)),
+            _ => 0,
+        }
+    }
+
     /// Whether the row exists.
     pub(super) fn has(&self, token: u32) -> bool {
         match kind_of(token) {

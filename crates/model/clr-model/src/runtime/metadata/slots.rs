@@ -7,13 +7,17 @@ use super::properties::{
     WRONG_KIND, unfound, write_address, write_version,
 };
 use super::rows::{self, FIELD, METHOD, OBJECT, ONLY, Rows, TYPE_REFERENCE, kind_of, row_of};
+use super::tables::TABLES;
 use crate::runtime::answers::{answered, write_answers};
-use crate::runtime::info::{NO_ARGUMENTS, invalid_if, refuse_if, text};
+use crate::runtime::info::{NO_ARGUMENTS, invalid_if, refuse_if, stale, text};
 use crate::schedule;
 use corprof::{HResult, sys};
-use remora_clr_abi::metadata::{args, slot};
+use remora_clr_abi::metadata::{EMIT_SLOTS, args, slot};
 use remora_clr_abi::{Answer, MetadataServer, Slot};
 use std::any::Any;
+
+/// Rows that a profiler adds begin after this one, which no module of the model reaches.
+const FIRST_EMITTED: u32 = 0x10_0000;
 
 /// Enumerations of a row's items: the arguments, and the lookup.
 macro_rules! listed {
@@ -61,8 +65,25 @@ impl MetadataServer for Scope {
         match question {
             slot::GET_FIELD_MARSHAL | slot::GET_PINVOKE_MAP => Err(NOT_FOUND),
             slot::GET_CUSTOM_ATTRIBUTE_BY_NAME => Ok(HResult::S_FALSE),
+            _ if EMIT_SLOTS.contains(&question) => Err(HResult::E_NOTIMPL),
             _ => Err(NO_ROW),
         }
+    }
+
+    /// A new token of its kind. The row has no content: nothing finds it.
+    unsafe fn made(&self, _: Slot, kind: u32, place: *mut sys::mdToken) -> Answer {
+        let runtime = self.runtime()?;
+        let serial = {
+            let mut state = runtime.lock();
+            let module = state.code.modules.get_mut(&self.module).ok_or_else(|| stale(&runtime, "metadata"))?;
+            module.emitted += 1;
+            module.emitted
+        };
+        answered! { place => kind | (FIRST_EMITTED + serial) }
+    }
+
+    fn changed(&self, _: Slot) -> Answer {
+        self.rows().map(|_| HResult::S_OK)
     }
 
     unsafe fn empty(&self, _: Slot, list: *mut sys::HCORENUM, count: *mut u32) -> Answer {
@@ -343,6 +364,28 @@ impl MetadataServer for Scope {
 
     unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
         unfound(args.szName, rows::RESOURCE, args.ptkManifestResource)
+    }
+
+    unsafe fn tables_get_num_tables(&self, args: args::TablesGetNumTables) -> Answer {
+        answered! { args.pcTables => TABLES.len() as u32 }
+    }
+
+    /// Strings have no table.
+    unsafe fn tables_get_table_index(&self, args: args::TablesGetTableIndex) -> Answer {
+        let index = kind_of(args.token) >> 24;
+        answered! { args.pixTbl => if (index as usize) < TABLES.len() { index } else { u32::MAX } }
+    }
+
+    unsafe fn tables_get_table_info(&self, args: args::TablesGetTableInfo) -> Answer {
+        let rows = self.rows()?;
+        let table = TABLES.get(args.ixTbl as usize).ok_or(HResult::E_INVALIDARG)?;
+        answered! {
+            args.pcbRow => table.size,
+            args.pcRows => rows.count(args.ixTbl << 24),
+            args.pcCols => table.columns,
+            args.piKey => table.key.unwrap_or(u32::MAX),
+            args.ppName => table.name.as_ptr(),
+        }
     }
 
     unsafe fn find_assemblies_by_name(&self, _: args::FindAssembliesByName) -> Answer {

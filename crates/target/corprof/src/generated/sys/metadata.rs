@@ -807,3 +807,918 @@ impl IMetaDataAssemblyImport {
         unsafe { ((*(*this).vtbl).FindAssembliesByName)(this.cast(), szAppBase, szPrivateBin, szAssemblyName, ppIUnk, cMax, pcAssemblies) }
     }
 }
+
+pub const IID_IMetaDataEmit: GUID = GUID::from_u128(0xBA3FEE4C_ECB9_4E41_83B7_183FA41CD859);
+
+/// Slots 3..51. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataEmit {
+    pub vtbl: *const IMetaDataEmitVtbl,
+}
+
+/// The vtable of [`IMetaDataEmit`].
+#[repr(C)]
+pub struct IMetaDataEmitVtbl {
+    pub base: IUnknownVtbl,
+    /// Slot 3.
+    pub SetModuleProps: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR) -> HRESULT,
+    /// Slot 4.
+    pub Save: unsafe extern "system" fn(this: *mut c_void, szFile: *const WCHAR, dwSaveFlags: DWORD) -> HRESULT,
+    /// Slot 5.
+    pub SaveToStream: unsafe extern "system" fn(this: *mut c_void, pIStream: *mut IUnknown, dwSaveFlags: DWORD) -> HRESULT,
+    /// Slot 6.
+    pub GetSaveSize: unsafe extern "system" fn(this: *mut c_void, fSave: DWORD, pdwSaveSize: *mut DWORD) -> HRESULT,
+    /// Slot 7.
+    pub DefineTypeDef: unsafe extern "system" fn(this: *mut c_void, szTypeDef: *const WCHAR, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken, ptd: *mut mdTypeDef) -> HRESULT,
+    /// Slot 8.
+    pub DefineNestedType: unsafe extern "system" fn(this: *mut c_void, szTypeDef: *const WCHAR, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken, tdEncloser: mdTypeDef, ptd: *mut mdTypeDef) -> HRESULT,
+    /// Slot 9.
+    pub SetHandler: unsafe extern "system" fn(this: *mut c_void, pUnk: *mut IUnknown) -> HRESULT,
+    /// Slot 10.
+    pub DefineMethod: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, szName: *const WCHAR, dwMethodFlags: DWORD, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, ulCodeRVA: ULONG, dwImplFlags: DWORD, pmd: *mut mdMethodDef) -> HRESULT,
+    /// Slot 11.
+    pub DefineMethodImpl: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, tkBody: mdToken, tkDecl: mdToken) -> HRESULT,
+    /// Slot 12.
+    pub DefineTypeRefByName: unsafe extern "system" fn(this: *mut c_void, tkResolutionScope: mdToken, szName: *const WCHAR, ptr: *mut mdTypeRef) -> HRESULT,
+    /// Slot 13.
+    pub DefineImportType: unsafe extern "system" fn(this: *mut c_void, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, pImport: *mut IUnknown, tdImport: mdTypeDef, pAssemEmit: *mut IUnknown, ptr: *mut mdTypeRef) -> HRESULT,
+    /// Slot 14.
+    pub DefineMemberRef: unsafe extern "system" fn(this: *mut c_void, tkImport: mdToken, szName: *const WCHAR, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pmr: *mut mdMemberRef) -> HRESULT,
+    /// Slot 15.
+    pub DefineImportMember: unsafe extern "system" fn(this: *mut c_void, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, pImport: *mut IUnknown, mbMember: mdToken, pAssemEmit: *mut IUnknown, tkParent: mdToken, pmr: *mut mdMemberRef) -> HRESULT,
+    /// Slot 16.
+    pub DefineEvent: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, szEvent: *const WCHAR, dwEventFlags: DWORD, tkEventType: mdToken, mdAddOn: mdMethodDef, mdRemoveOn: mdMethodDef, mdFire: mdMethodDef, rmdOtherMethods: *const mdMethodDef, pmdEvent: *mut mdEvent) -> HRESULT,
+    /// Slot 17.
+    pub SetClassLayout: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, dwPackSize: DWORD, rFieldOffsets: *const COR_FIELD_OFFSET, ulClassSize: ULONG) -> HRESULT,
+    /// Slot 18.
+    pub DeleteClassLayout: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef) -> HRESULT,
+    /// Slot 19.
+    pub SetFieldMarshal: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, pvNativeType: PCCOR_SIGNATURE, cbNativeType: ULONG) -> HRESULT,
+    /// Slot 20.
+    pub DeleteFieldMarshal: unsafe extern "system" fn(this: *mut c_void, tk: mdToken) -> HRESULT,
+    /// Slot 21.
+    pub DefinePermissionSet: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, dwAction: DWORD, pvPermission: UVCP_CONSTANT, cbPermission: ULONG, ppm: *mut mdPermission) -> HRESULT,
+    /// Slot 22.
+    pub SetRVA: unsafe extern "system" fn(this: *mut c_void, md: mdMethodDef, ulRVA: ULONG) -> HRESULT,
+    /// Slot 23.
+    pub GetTokenFromSig: unsafe extern "system" fn(this: *mut c_void, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, pmsig: *mut mdSignature) -> HRESULT,
+    /// Slot 24.
+    pub DefineModuleRef: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, pmur: *mut mdModuleRef) -> HRESULT,
+    /// Slot 25.
+    pub SetParent: unsafe extern "system" fn(this: *mut c_void, mr: mdMemberRef, tk: mdToken) -> HRESULT,
+    /// Slot 26.
+    pub GetTokenFromTypeSpec: unsafe extern "system" fn(this: *mut c_void, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, ptypespec: *mut mdTypeSpec) -> HRESULT,
+    /// Slot 27.
+    pub SaveToMemory: unsafe extern "system" fn(this: *mut c_void, pbData: PVOID, cbData: ULONG) -> HRESULT,
+    /// Slot 28.
+    pub DefineUserString: unsafe extern "system" fn(this: *mut c_void, szString: *const WCHAR, cchString: ULONG, pstk: *mut mdString) -> HRESULT,
+    /// Slot 29.
+    pub DeleteToken: unsafe extern "system" fn(this: *mut c_void, tkObj: mdToken) -> HRESULT,
+    /// Slot 30.
+    pub SetMethodProps: unsafe extern "system" fn(this: *mut c_void, md: mdMethodDef, dwMethodFlags: DWORD, ulCodeRVA: ULONG, dwImplFlags: DWORD) -> HRESULT,
+    /// Slot 31.
+    pub SetTypeDefProps: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken) -> HRESULT,
+    /// Slot 32.
+    pub SetEventProps: unsafe extern "system" fn(this: *mut c_void, ev: mdEvent, dwEventFlags: DWORD, tkEventType: mdToken, mdAddOn: mdMethodDef, mdRemoveOn: mdMethodDef, mdFire: mdMethodDef, rmdOtherMethods: *const mdMethodDef) -> HRESULT,
+    /// Slot 33.
+    pub SetPermissionSetProps: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, dwAction: DWORD, pvPermission: UVCP_CONSTANT, cbPermission: ULONG, ppm: *mut mdPermission) -> HRESULT,
+    /// Slot 34.
+    pub DefinePinvokeMap: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, dwMappingFlags: DWORD, szImportName: *const WCHAR, mrImportDLL: mdModuleRef) -> HRESULT,
+    /// Slot 35.
+    pub SetPinvokeMap: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, dwMappingFlags: DWORD, szImportName: *const WCHAR, mrImportDLL: mdModuleRef) -> HRESULT,
+    /// Slot 36.
+    pub DeletePinvokeMap: unsafe extern "system" fn(this: *mut c_void, tk: mdToken) -> HRESULT,
+    /// Slot 37.
+    pub DefineCustomAttribute: unsafe extern "system" fn(this: *mut c_void, tkOwner: mdToken, tkCtor: mdToken, pCustomAttribute: UVCP_CONSTANT, cbCustomAttribute: ULONG, pcv: *mut mdCustomAttribute) -> HRESULT,
+    /// Slot 38.
+    pub SetCustomAttributeValue: unsafe extern "system" fn(this: *mut c_void, pcv: mdCustomAttribute, pCustomAttribute: UVCP_CONSTANT, cbCustomAttribute: ULONG) -> HRESULT,
+    /// Slot 39.
+    pub DefineField: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, szName: *const WCHAR, dwFieldFlags: DWORD, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, pmd: *mut mdFieldDef) -> HRESULT,
+    /// Slot 40.
+    pub DefineProperty: unsafe extern "system" fn(this: *mut c_void, td: mdTypeDef, szProperty: *const WCHAR, dwPropFlags: DWORD, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, mdSetter: mdMethodDef, mdGetter: mdMethodDef, rmdOtherMethods: *const mdMethodDef, pmdProp: *mut mdProperty) -> HRESULT,
+    /// Slot 41.
+    pub DefineParam: unsafe extern "system" fn(this: *mut c_void, md: mdMethodDef, ulParamSeq: ULONG, szName: *const WCHAR, dwParamFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, ppd: *mut mdParamDef) -> HRESULT,
+    /// Slot 42.
+    pub SetFieldProps: unsafe extern "system" fn(this: *mut c_void, fd: mdFieldDef, dwFieldFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG) -> HRESULT,
+    /// Slot 43.
+    pub SetPropertyProps: unsafe extern "system" fn(this: *mut c_void, pr: mdProperty, dwPropFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, mdSetter: mdMethodDef, mdGetter: mdMethodDef, rmdOtherMethods: *const mdMethodDef) -> HRESULT,
+    /// Slot 44.
+    pub SetParamProps: unsafe extern "system" fn(this: *mut c_void, pd: mdParamDef, szName: *const WCHAR, dwParamFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG) -> HRESULT,
+    /// Slot 45.
+    pub DefineSecurityAttributeSet: unsafe extern "system" fn(this: *mut c_void, tkObj: mdToken, rSecAttrs: PVOID, cSecAttrs: ULONG, pulErrorAttr: *mut ULONG) -> HRESULT,
+    /// Slot 46.
+    pub ApplyEditAndContinue: unsafe extern "system" fn(this: *mut c_void, pImport: *mut IUnknown) -> HRESULT,
+    /// Slot 47.
+    pub TranslateSigWithScope: unsafe extern "system" fn(this: *mut c_void, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, import: *mut IUnknown, pbSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pAssemEmit: *mut IUnknown, emit: *mut IUnknown, pvTranslatedSig: *mut BYTE, cbTranslatedSigMax: ULONG, pcbTranslatedSig: *mut ULONG) -> HRESULT,
+    /// Slot 48.
+    pub SetMethodImplFlags: unsafe extern "system" fn(this: *mut c_void, md: mdMethodDef, dwImplFlags: DWORD) -> HRESULT,
+    /// Slot 49.
+    pub SetFieldRVA: unsafe extern "system" fn(this: *mut c_void, fd: mdFieldDef, ulRVA: ULONG) -> HRESULT,
+    /// Slot 50.
+    pub Merge: unsafe extern "system" fn(this: *mut c_void, pImport: *mut IUnknown, pHostMapToken: *mut IUnknown, pHandler: *mut IUnknown) -> HRESULT,
+    /// Slot 51.
+    pub MergeEnd: unsafe extern "system" fn(this: *mut c_void) -> HRESULT,
+}
+
+impl IMetaDataEmit {
+    /// Slot 3.
+    #[inline]
+    pub unsafe fn SetModuleProps(this: *mut IMetaDataEmit, szName: *const WCHAR) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetModuleProps)(this.cast(), szName) }
+    }
+
+    /// Slot 4.
+    #[inline]
+    pub unsafe fn Save(this: *mut IMetaDataEmit, szFile: *const WCHAR, dwSaveFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).Save)(this.cast(), szFile, dwSaveFlags) }
+    }
+
+    /// Slot 5.
+    #[inline]
+    pub unsafe fn SaveToStream(this: *mut IMetaDataEmit, pIStream: *mut IUnknown, dwSaveFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SaveToStream)(this.cast(), pIStream, dwSaveFlags) }
+    }
+
+    /// Slot 6.
+    #[inline]
+    pub unsafe fn GetSaveSize(this: *mut IMetaDataEmit, fSave: DWORD, pdwSaveSize: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetSaveSize)(this.cast(), fSave, pdwSaveSize) }
+    }
+
+    /// Slot 7.
+    #[inline]
+    pub unsafe fn DefineTypeDef(this: *mut IMetaDataEmit, szTypeDef: *const WCHAR, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken, ptd: *mut mdTypeDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineTypeDef)(this.cast(), szTypeDef, dwTypeDefFlags, tkExtends, rtkImplements, ptd) }
+    }
+
+    /// Slot 8.
+    #[inline]
+    pub unsafe fn DefineNestedType(this: *mut IMetaDataEmit, szTypeDef: *const WCHAR, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken, tdEncloser: mdTypeDef, ptd: *mut mdTypeDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineNestedType)(this.cast(), szTypeDef, dwTypeDefFlags, tkExtends, rtkImplements, tdEncloser, ptd) }
+    }
+
+    /// Slot 9.
+    #[inline]
+    pub unsafe fn SetHandler(this: *mut IMetaDataEmit, pUnk: *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetHandler)(this.cast(), pUnk) }
+    }
+
+    /// Slot 10.
+    #[inline]
+    pub unsafe fn DefineMethod(this: *mut IMetaDataEmit, td: mdTypeDef, szName: *const WCHAR, dwMethodFlags: DWORD, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, ulCodeRVA: ULONG, dwImplFlags: DWORD, pmd: *mut mdMethodDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineMethod)(this.cast(), td, szName, dwMethodFlags, pvSigBlob, cbSigBlob, ulCodeRVA, dwImplFlags, pmd) }
+    }
+
+    /// Slot 11.
+    #[inline]
+    pub unsafe fn DefineMethodImpl(this: *mut IMetaDataEmit, td: mdTypeDef, tkBody: mdToken, tkDecl: mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineMethodImpl)(this.cast(), td, tkBody, tkDecl) }
+    }
+
+    /// Slot 12.
+    #[inline]
+    pub unsafe fn DefineTypeRefByName(this: *mut IMetaDataEmit, tkResolutionScope: mdToken, szName: *const WCHAR, ptr: *mut mdTypeRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineTypeRefByName)(this.cast(), tkResolutionScope, szName, ptr) }
+    }
+
+    /// Slot 13.
+    #[inline]
+    pub unsafe fn DefineImportType(this: *mut IMetaDataEmit, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, pImport: *mut IUnknown, tdImport: mdTypeDef, pAssemEmit: *mut IUnknown, ptr: *mut mdTypeRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineImportType)(this.cast(), pAssemImport, pbHashValue, cbHashValue, pImport, tdImport, pAssemEmit, ptr) }
+    }
+
+    /// Slot 14.
+    #[inline]
+    pub unsafe fn DefineMemberRef(this: *mut IMetaDataEmit, tkImport: mdToken, szName: *const WCHAR, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pmr: *mut mdMemberRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineMemberRef)(this.cast(), tkImport, szName, pvSigBlob, cbSigBlob, pmr) }
+    }
+
+    /// Slot 15.
+    #[inline]
+    pub unsafe fn DefineImportMember(this: *mut IMetaDataEmit, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, pImport: *mut IUnknown, mbMember: mdToken, pAssemEmit: *mut IUnknown, tkParent: mdToken, pmr: *mut mdMemberRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineImportMember)(this.cast(), pAssemImport, pbHashValue, cbHashValue, pImport, mbMember, pAssemEmit, tkParent, pmr) }
+    }
+
+    /// Slot 16.
+    #[inline]
+    pub unsafe fn DefineEvent(this: *mut IMetaDataEmit, td: mdTypeDef, szEvent: *const WCHAR, dwEventFlags: DWORD, tkEventType: mdToken, mdAddOn: mdMethodDef, mdRemoveOn: mdMethodDef, mdFire: mdMethodDef, rmdOtherMethods: *const mdMethodDef, pmdEvent: *mut mdEvent) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineEvent)(this.cast(), td, szEvent, dwEventFlags, tkEventType, mdAddOn, mdRemoveOn, mdFire, rmdOtherMethods, pmdEvent) }
+    }
+
+    /// Slot 17.
+    #[inline]
+    pub unsafe fn SetClassLayout(this: *mut IMetaDataEmit, td: mdTypeDef, dwPackSize: DWORD, rFieldOffsets: *const COR_FIELD_OFFSET, ulClassSize: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetClassLayout)(this.cast(), td, dwPackSize, rFieldOffsets, ulClassSize) }
+    }
+
+    /// Slot 18.
+    #[inline]
+    pub unsafe fn DeleteClassLayout(this: *mut IMetaDataEmit, td: mdTypeDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DeleteClassLayout)(this.cast(), td) }
+    }
+
+    /// Slot 19.
+    #[inline]
+    pub unsafe fn SetFieldMarshal(this: *mut IMetaDataEmit, tk: mdToken, pvNativeType: PCCOR_SIGNATURE, cbNativeType: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetFieldMarshal)(this.cast(), tk, pvNativeType, cbNativeType) }
+    }
+
+    /// Slot 20.
+    #[inline]
+    pub unsafe fn DeleteFieldMarshal(this: *mut IMetaDataEmit, tk: mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DeleteFieldMarshal)(this.cast(), tk) }
+    }
+
+    /// Slot 21.
+    #[inline]
+    pub unsafe fn DefinePermissionSet(this: *mut IMetaDataEmit, tk: mdToken, dwAction: DWORD, pvPermission: UVCP_CONSTANT, cbPermission: ULONG, ppm: *mut mdPermission) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefinePermissionSet)(this.cast(), tk, dwAction, pvPermission, cbPermission, ppm) }
+    }
+
+    /// Slot 22.
+    #[inline]
+    pub unsafe fn SetRVA(this: *mut IMetaDataEmit, md: mdMethodDef, ulRVA: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetRVA)(this.cast(), md, ulRVA) }
+    }
+
+    /// Slot 23.
+    #[inline]
+    pub unsafe fn GetTokenFromSig(this: *mut IMetaDataEmit, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, pmsig: *mut mdSignature) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetTokenFromSig)(this.cast(), pvSig, cbSig, pmsig) }
+    }
+
+    /// Slot 24.
+    #[inline]
+    pub unsafe fn DefineModuleRef(this: *mut IMetaDataEmit, szName: *const WCHAR, pmur: *mut mdModuleRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineModuleRef)(this.cast(), szName, pmur) }
+    }
+
+    /// Slot 25.
+    #[inline]
+    pub unsafe fn SetParent(this: *mut IMetaDataEmit, mr: mdMemberRef, tk: mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetParent)(this.cast(), mr, tk) }
+    }
+
+    /// Slot 26.
+    #[inline]
+    pub unsafe fn GetTokenFromTypeSpec(this: *mut IMetaDataEmit, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, ptypespec: *mut mdTypeSpec) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetTokenFromTypeSpec)(this.cast(), pvSig, cbSig, ptypespec) }
+    }
+
+    /// Slot 27.
+    #[inline]
+    pub unsafe fn SaveToMemory(this: *mut IMetaDataEmit, pbData: PVOID, cbData: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SaveToMemory)(this.cast(), pbData, cbData) }
+    }
+
+    /// Slot 28.
+    #[inline]
+    pub unsafe fn DefineUserString(this: *mut IMetaDataEmit, szString: *const WCHAR, cchString: ULONG, pstk: *mut mdString) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineUserString)(this.cast(), szString, cchString, pstk) }
+    }
+
+    /// Slot 29.
+    #[inline]
+    pub unsafe fn DeleteToken(this: *mut IMetaDataEmit, tkObj: mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DeleteToken)(this.cast(), tkObj) }
+    }
+
+    /// Slot 30.
+    #[inline]
+    pub unsafe fn SetMethodProps(this: *mut IMetaDataEmit, md: mdMethodDef, dwMethodFlags: DWORD, ulCodeRVA: ULONG, dwImplFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetMethodProps)(this.cast(), md, dwMethodFlags, ulCodeRVA, dwImplFlags) }
+    }
+
+    /// Slot 31.
+    #[inline]
+    pub unsafe fn SetTypeDefProps(this: *mut IMetaDataEmit, td: mdTypeDef, dwTypeDefFlags: DWORD, tkExtends: mdToken, rtkImplements: *const mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetTypeDefProps)(this.cast(), td, dwTypeDefFlags, tkExtends, rtkImplements) }
+    }
+
+    /// Slot 32.
+    #[inline]
+    pub unsafe fn SetEventProps(this: *mut IMetaDataEmit, ev: mdEvent, dwEventFlags: DWORD, tkEventType: mdToken, mdAddOn: mdMethodDef, mdRemoveOn: mdMethodDef, mdFire: mdMethodDef, rmdOtherMethods: *const mdMethodDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetEventProps)(this.cast(), ev, dwEventFlags, tkEventType, mdAddOn, mdRemoveOn, mdFire, rmdOtherMethods) }
+    }
+
+    /// Slot 33.
+    #[inline]
+    pub unsafe fn SetPermissionSetProps(this: *mut IMetaDataEmit, tk: mdToken, dwAction: DWORD, pvPermission: UVCP_CONSTANT, cbPermission: ULONG, ppm: *mut mdPermission) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetPermissionSetProps)(this.cast(), tk, dwAction, pvPermission, cbPermission, ppm) }
+    }
+
+    /// Slot 34.
+    #[inline]
+    pub unsafe fn DefinePinvokeMap(this: *mut IMetaDataEmit, tk: mdToken, dwMappingFlags: DWORD, szImportName: *const WCHAR, mrImportDLL: mdModuleRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefinePinvokeMap)(this.cast(), tk, dwMappingFlags, szImportName, mrImportDLL) }
+    }
+
+    /// Slot 35.
+    #[inline]
+    pub unsafe fn SetPinvokeMap(this: *mut IMetaDataEmit, tk: mdToken, dwMappingFlags: DWORD, szImportName: *const WCHAR, mrImportDLL: mdModuleRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetPinvokeMap)(this.cast(), tk, dwMappingFlags, szImportName, mrImportDLL) }
+    }
+
+    /// Slot 36.
+    #[inline]
+    pub unsafe fn DeletePinvokeMap(this: *mut IMetaDataEmit, tk: mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DeletePinvokeMap)(this.cast(), tk) }
+    }
+
+    /// Slot 37.
+    #[inline]
+    pub unsafe fn DefineCustomAttribute(this: *mut IMetaDataEmit, tkOwner: mdToken, tkCtor: mdToken, pCustomAttribute: UVCP_CONSTANT, cbCustomAttribute: ULONG, pcv: *mut mdCustomAttribute) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineCustomAttribute)(this.cast(), tkOwner, tkCtor, pCustomAttribute, cbCustomAttribute, pcv) }
+    }
+
+    /// Slot 38.
+    #[inline]
+    pub unsafe fn SetCustomAttributeValue(this: *mut IMetaDataEmit, pcv: mdCustomAttribute, pCustomAttribute: UVCP_CONSTANT, cbCustomAttribute: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetCustomAttributeValue)(this.cast(), pcv, pCustomAttribute, cbCustomAttribute) }
+    }
+
+    /// Slot 39.
+    #[inline]
+    pub unsafe fn DefineField(this: *mut IMetaDataEmit, td: mdTypeDef, szName: *const WCHAR, dwFieldFlags: DWORD, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, pmd: *mut mdFieldDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineField)(this.cast(), td, szName, dwFieldFlags, pvSigBlob, cbSigBlob, dwCPlusTypeFlag, pValue, cchValue, pmd) }
+    }
+
+    /// Slot 40.
+    #[inline]
+    pub unsafe fn DefineProperty(this: *mut IMetaDataEmit, td: mdTypeDef, szProperty: *const WCHAR, dwPropFlags: DWORD, pvSig: PCCOR_SIGNATURE, cbSig: ULONG, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, mdSetter: mdMethodDef, mdGetter: mdMethodDef, rmdOtherMethods: *const mdMethodDef, pmdProp: *mut mdProperty) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineProperty)(this.cast(), td, szProperty, dwPropFlags, pvSig, cbSig, dwCPlusTypeFlag, pValue, cchValue, mdSetter, mdGetter, rmdOtherMethods, pmdProp) }
+    }
+
+    /// Slot 41.
+    #[inline]
+    pub unsafe fn DefineParam(this: *mut IMetaDataEmit, md: mdMethodDef, ulParamSeq: ULONG, szName: *const WCHAR, dwParamFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, ppd: *mut mdParamDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineParam)(this.cast(), md, ulParamSeq, szName, dwParamFlags, dwCPlusTypeFlag, pValue, cchValue, ppd) }
+    }
+
+    /// Slot 42.
+    #[inline]
+    pub unsafe fn SetFieldProps(this: *mut IMetaDataEmit, fd: mdFieldDef, dwFieldFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetFieldProps)(this.cast(), fd, dwFieldFlags, dwCPlusTypeFlag, pValue, cchValue) }
+    }
+
+    /// Slot 43.
+    #[inline]
+    pub unsafe fn SetPropertyProps(this: *mut IMetaDataEmit, pr: mdProperty, dwPropFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG, mdSetter: mdMethodDef, mdGetter: mdMethodDef, rmdOtherMethods: *const mdMethodDef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetPropertyProps)(this.cast(), pr, dwPropFlags, dwCPlusTypeFlag, pValue, cchValue, mdSetter, mdGetter, rmdOtherMethods) }
+    }
+
+    /// Slot 44.
+    #[inline]
+    pub unsafe fn SetParamProps(this: *mut IMetaDataEmit, pd: mdParamDef, szName: *const WCHAR, dwParamFlags: DWORD, dwCPlusTypeFlag: DWORD, pValue: UVCP_CONSTANT, cchValue: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetParamProps)(this.cast(), pd, szName, dwParamFlags, dwCPlusTypeFlag, pValue, cchValue) }
+    }
+
+    /// Slot 45.
+    #[inline]
+    pub unsafe fn DefineSecurityAttributeSet(this: *mut IMetaDataEmit, tkObj: mdToken, rSecAttrs: PVOID, cSecAttrs: ULONG, pulErrorAttr: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineSecurityAttributeSet)(this.cast(), tkObj, rSecAttrs, cSecAttrs, pulErrorAttr) }
+    }
+
+    /// Slot 46.
+    #[inline]
+    pub unsafe fn ApplyEditAndContinue(this: *mut IMetaDataEmit, pImport: *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).ApplyEditAndContinue)(this.cast(), pImport) }
+    }
+
+    /// Slot 47.
+    #[inline]
+    pub unsafe fn TranslateSigWithScope(this: *mut IMetaDataEmit, pAssemImport: *mut IUnknown, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, import: *mut IUnknown, pbSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pAssemEmit: *mut IUnknown, emit: *mut IUnknown, pvTranslatedSig: *mut BYTE, cbTranslatedSigMax: ULONG, pcbTranslatedSig: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).TranslateSigWithScope)(this.cast(), pAssemImport, pbHashValue, cbHashValue, import, pbSigBlob, cbSigBlob, pAssemEmit, emit, pvTranslatedSig, cbTranslatedSigMax, pcbTranslatedSig) }
+    }
+
+    /// Slot 48.
+    #[inline]
+    pub unsafe fn SetMethodImplFlags(this: *mut IMetaDataEmit, md: mdMethodDef, dwImplFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetMethodImplFlags)(this.cast(), md, dwImplFlags) }
+    }
+
+    /// Slot 49.
+    #[inline]
+    pub unsafe fn SetFieldRVA(this: *mut IMetaDataEmit, fd: mdFieldDef, ulRVA: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetFieldRVA)(this.cast(), fd, ulRVA) }
+    }
+
+    /// Slot 50.
+    #[inline]
+    pub unsafe fn Merge(this: *mut IMetaDataEmit, pImport: *mut IUnknown, pHostMapToken: *mut IUnknown, pHandler: *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).Merge)(this.cast(), pImport, pHostMapToken, pHandler) }
+    }
+
+    /// Slot 51.
+    #[inline]
+    pub unsafe fn MergeEnd(this: *mut IMetaDataEmit) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).MergeEnd)(this.cast()) }
+    }
+}
+
+pub const IID_IMetaDataEmit2: GUID = GUID::from_u128(0xF5DD9950_F693_42E6_830E_7B833E8146A9);
+
+/// Slots 52..59. Since .NET Framework 2.0.
+#[repr(C)]
+pub struct IMetaDataEmit2 {
+    pub vtbl: *const IMetaDataEmit2Vtbl,
+}
+
+/// The vtable of [`IMetaDataEmit2`].
+#[repr(C)]
+pub struct IMetaDataEmit2Vtbl {
+    pub base: IMetaDataEmitVtbl,
+    /// Slot 52.
+    pub DefineMethodSpec: unsafe extern "system" fn(this: *mut c_void, tkParent: mdToken, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pmi: *mut mdMethodSpec) -> HRESULT,
+    /// Slot 53.
+    pub GetDeltaSaveSize: unsafe extern "system" fn(this: *mut c_void, fSave: DWORD, pdwSaveSize: *mut DWORD) -> HRESULT,
+    /// Slot 54.
+    pub SaveDelta: unsafe extern "system" fn(this: *mut c_void, szFile: *const WCHAR, dwSaveFlags: DWORD) -> HRESULT,
+    /// Slot 55.
+    pub SaveDeltaToStream: unsafe extern "system" fn(this: *mut c_void, pIStream: *mut IUnknown, dwSaveFlags: DWORD) -> HRESULT,
+    /// Slot 56.
+    pub SaveDeltaToMemory: unsafe extern "system" fn(this: *mut c_void, pbData: PVOID, cbData: ULONG) -> HRESULT,
+    /// Slot 57.
+    pub DefineGenericParam: unsafe extern "system" fn(this: *mut c_void, tk: mdToken, ulParamSeq: ULONG, dwParamFlags: DWORD, szname: *const WCHAR, reserved: DWORD, rtkConstraints: *const mdToken, pgp: *mut mdGenericParam) -> HRESULT,
+    /// Slot 58.
+    pub SetGenericParamProps: unsafe extern "system" fn(this: *mut c_void, gp: mdGenericParam, dwParamFlags: DWORD, szName: *const WCHAR, reserved: DWORD, rtkConstraints: *const mdToken) -> HRESULT,
+    /// Slot 59.
+    pub ResetENCLog: unsafe extern "system" fn(this: *mut c_void) -> HRESULT,
+}
+
+impl IMetaDataEmit2 {
+    /// Slot 52.
+    #[inline]
+    pub unsafe fn DefineMethodSpec(this: *mut IMetaDataEmit2, tkParent: mdToken, pvSigBlob: PCCOR_SIGNATURE, cbSigBlob: ULONG, pmi: *mut mdMethodSpec) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineMethodSpec)(this.cast(), tkParent, pvSigBlob, cbSigBlob, pmi) }
+    }
+
+    /// Slot 53.
+    #[inline]
+    pub unsafe fn GetDeltaSaveSize(this: *mut IMetaDataEmit2, fSave: DWORD, pdwSaveSize: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetDeltaSaveSize)(this.cast(), fSave, pdwSaveSize) }
+    }
+
+    /// Slot 54.
+    #[inline]
+    pub unsafe fn SaveDelta(this: *mut IMetaDataEmit2, szFile: *const WCHAR, dwSaveFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SaveDelta)(this.cast(), szFile, dwSaveFlags) }
+    }
+
+    /// Slot 55.
+    #[inline]
+    pub unsafe fn SaveDeltaToStream(this: *mut IMetaDataEmit2, pIStream: *mut IUnknown, dwSaveFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SaveDeltaToStream)(this.cast(), pIStream, dwSaveFlags) }
+    }
+
+    /// Slot 56.
+    #[inline]
+    pub unsafe fn SaveDeltaToMemory(this: *mut IMetaDataEmit2, pbData: PVOID, cbData: ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SaveDeltaToMemory)(this.cast(), pbData, cbData) }
+    }
+
+    /// Slot 57.
+    #[inline]
+    pub unsafe fn DefineGenericParam(this: *mut IMetaDataEmit2, tk: mdToken, ulParamSeq: ULONG, dwParamFlags: DWORD, szname: *const WCHAR, reserved: DWORD, rtkConstraints: *const mdToken, pgp: *mut mdGenericParam) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineGenericParam)(this.cast(), tk, ulParamSeq, dwParamFlags, szname, reserved, rtkConstraints, pgp) }
+    }
+
+    /// Slot 58.
+    #[inline]
+    pub unsafe fn SetGenericParamProps(this: *mut IMetaDataEmit2, gp: mdGenericParam, dwParamFlags: DWORD, szName: *const WCHAR, reserved: DWORD, rtkConstraints: *const mdToken) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetGenericParamProps)(this.cast(), gp, dwParamFlags, szName, reserved, rtkConstraints) }
+    }
+
+    /// Slot 59.
+    #[inline]
+    pub unsafe fn ResetENCLog(this: *mut IMetaDataEmit2) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).ResetENCLog)(this.cast()) }
+    }
+}
+
+pub const IID_IMetaDataAssemblyEmit: GUID = GUID::from_u128(0x211EF15B_5317_4438_B196_DEC87B887693);
+
+/// Slots 3..12. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataAssemblyEmit {
+    pub vtbl: *const IMetaDataAssemblyEmitVtbl,
+}
+
+/// The vtable of [`IMetaDataAssemblyEmit`].
+#[repr(C)]
+pub struct IMetaDataAssemblyEmitVtbl {
+    pub base: IUnknownVtbl,
+    /// Slot 3.
+    pub DefineAssembly: unsafe extern "system" fn(this: *mut c_void, pbPublicKey: UVCP_CONSTANT, cbPublicKey: ULONG, ulHashAlgId: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, dwAssemblyFlags: DWORD, pma: *mut mdAssembly) -> HRESULT,
+    /// Slot 4.
+    pub DefineAssemblyRef: unsafe extern "system" fn(this: *mut c_void, pbPublicKeyOrToken: UVCP_CONSTANT, cbPublicKeyOrToken: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwAssemblyRefFlags: DWORD, pmdar: *mut mdAssemblyRef) -> HRESULT,
+    /// Slot 5.
+    pub DefineFile: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwFileFlags: DWORD, pmdf: *mut mdFile) -> HRESULT,
+    /// Slot 6.
+    pub DefineExportedType: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, tkImplementation: mdToken, tkTypeDef: mdTypeDef, dwExportedTypeFlags: DWORD, pmdct: *mut mdExportedType) -> HRESULT,
+    /// Slot 7.
+    pub DefineManifestResource: unsafe extern "system" fn(this: *mut c_void, szName: *const WCHAR, tkImplementation: mdToken, dwOffset: DWORD, dwResourceFlags: DWORD, pmdmr: *mut mdManifestResource) -> HRESULT,
+    /// Slot 8.
+    pub SetAssemblyProps: unsafe extern "system" fn(this: *mut c_void, pma: mdAssembly, pbPublicKey: UVCP_CONSTANT, cbPublicKey: ULONG, ulHashAlgId: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, dwAssemblyFlags: DWORD) -> HRESULT,
+    /// Slot 9.
+    pub SetAssemblyRefProps: unsafe extern "system" fn(this: *mut c_void, ar: mdAssemblyRef, pbPublicKeyOrToken: UVCP_CONSTANT, cbPublicKeyOrToken: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwAssemblyRefFlags: DWORD) -> HRESULT,
+    /// Slot 10.
+    pub SetFileProps: unsafe extern "system" fn(this: *mut c_void, file: mdFile, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwFileFlags: DWORD) -> HRESULT,
+    /// Slot 11.
+    pub SetExportedTypeProps: unsafe extern "system" fn(this: *mut c_void, ct: mdExportedType, tkImplementation: mdToken, tkTypeDef: mdTypeDef, dwExportedTypeFlags: DWORD) -> HRESULT,
+    /// Slot 12.
+    pub SetManifestResourceProps: unsafe extern "system" fn(this: *mut c_void, mr: mdManifestResource, tkImplementation: mdToken, dwOffset: DWORD, dwResourceFlags: DWORD) -> HRESULT,
+}
+
+impl IMetaDataAssemblyEmit {
+    /// Slot 3.
+    #[inline]
+    pub unsafe fn DefineAssembly(this: *mut IMetaDataAssemblyEmit, pbPublicKey: UVCP_CONSTANT, cbPublicKey: ULONG, ulHashAlgId: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, dwAssemblyFlags: DWORD, pma: *mut mdAssembly) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineAssembly)(this.cast(), pbPublicKey, cbPublicKey, ulHashAlgId, szName, pMetaData, dwAssemblyFlags, pma) }
+    }
+
+    /// Slot 4.
+    #[inline]
+    pub unsafe fn DefineAssemblyRef(this: *mut IMetaDataAssemblyEmit, pbPublicKeyOrToken: UVCP_CONSTANT, cbPublicKeyOrToken: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwAssemblyRefFlags: DWORD, pmdar: *mut mdAssemblyRef) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineAssemblyRef)(this.cast(), pbPublicKeyOrToken, cbPublicKeyOrToken, szName, pMetaData, pbHashValue, cbHashValue, dwAssemblyRefFlags, pmdar) }
+    }
+
+    /// Slot 5.
+    #[inline]
+    pub unsafe fn DefineFile(this: *mut IMetaDataAssemblyEmit, szName: *const WCHAR, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwFileFlags: DWORD, pmdf: *mut mdFile) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineFile)(this.cast(), szName, pbHashValue, cbHashValue, dwFileFlags, pmdf) }
+    }
+
+    /// Slot 6.
+    #[inline]
+    pub unsafe fn DefineExportedType(this: *mut IMetaDataAssemblyEmit, szName: *const WCHAR, tkImplementation: mdToken, tkTypeDef: mdTypeDef, dwExportedTypeFlags: DWORD, pmdct: *mut mdExportedType) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineExportedType)(this.cast(), szName, tkImplementation, tkTypeDef, dwExportedTypeFlags, pmdct) }
+    }
+
+    /// Slot 7.
+    #[inline]
+    pub unsafe fn DefineManifestResource(this: *mut IMetaDataAssemblyEmit, szName: *const WCHAR, tkImplementation: mdToken, dwOffset: DWORD, dwResourceFlags: DWORD, pmdmr: *mut mdManifestResource) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineManifestResource)(this.cast(), szName, tkImplementation, dwOffset, dwResourceFlags, pmdmr) }
+    }
+
+    /// Slot 8.
+    #[inline]
+    pub unsafe fn SetAssemblyProps(this: *mut IMetaDataAssemblyEmit, pma: mdAssembly, pbPublicKey: UVCP_CONSTANT, cbPublicKey: ULONG, ulHashAlgId: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, dwAssemblyFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetAssemblyProps)(this.cast(), pma, pbPublicKey, cbPublicKey, ulHashAlgId, szName, pMetaData, dwAssemblyFlags) }
+    }
+
+    /// Slot 9.
+    #[inline]
+    pub unsafe fn SetAssemblyRefProps(this: *mut IMetaDataAssemblyEmit, ar: mdAssemblyRef, pbPublicKeyOrToken: UVCP_CONSTANT, cbPublicKeyOrToken: ULONG, szName: *const WCHAR, pMetaData: *mut ASSEMBLYMETADATA, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwAssemblyRefFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetAssemblyRefProps)(this.cast(), ar, pbPublicKeyOrToken, cbPublicKeyOrToken, szName, pMetaData, pbHashValue, cbHashValue, dwAssemblyRefFlags) }
+    }
+
+    /// Slot 10.
+    #[inline]
+    pub unsafe fn SetFileProps(this: *mut IMetaDataAssemblyEmit, file: mdFile, pbHashValue: UVCP_CONSTANT, cbHashValue: ULONG, dwFileFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetFileProps)(this.cast(), file, pbHashValue, cbHashValue, dwFileFlags) }
+    }
+
+    /// Slot 11.
+    #[inline]
+    pub unsafe fn SetExportedTypeProps(this: *mut IMetaDataAssemblyEmit, ct: mdExportedType, tkImplementation: mdToken, tkTypeDef: mdTypeDef, dwExportedTypeFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetExportedTypeProps)(this.cast(), ct, tkImplementation, tkTypeDef, dwExportedTypeFlags) }
+    }
+
+    /// Slot 12.
+    #[inline]
+    pub unsafe fn SetManifestResourceProps(this: *mut IMetaDataAssemblyEmit, mr: mdManifestResource, tkImplementation: mdToken, dwOffset: DWORD, dwResourceFlags: DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetManifestResourceProps)(this.cast(), mr, tkImplementation, dwOffset, dwResourceFlags) }
+    }
+}
+
+pub const IID_IMetaDataTables: GUID = GUID::from_u128(0xD8F579AB_402D_4B8E_82D9_5D63B1065C68);
+
+/// Slots 3..21. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataTables {
+    pub vtbl: *const IMetaDataTablesVtbl,
+}
+
+/// The vtable of [`IMetaDataTables`].
+#[repr(C)]
+pub struct IMetaDataTablesVtbl {
+    pub base: IUnknownVtbl,
+    /// Slot 3.
+    pub GetStringHeapSize: unsafe extern "system" fn(this: *mut c_void, pcbStrings: *mut ULONG) -> HRESULT,
+    /// Slot 4.
+    pub GetBlobHeapSize: unsafe extern "system" fn(this: *mut c_void, pcbBlobs: *mut ULONG) -> HRESULT,
+    /// Slot 5.
+    pub GetGuidHeapSize: unsafe extern "system" fn(this: *mut c_void, pcbGuids: *mut ULONG) -> HRESULT,
+    /// Slot 6.
+    pub GetUserStringHeapSize: unsafe extern "system" fn(this: *mut c_void, pcbBlobs: *mut ULONG) -> HRESULT,
+    /// Slot 7.
+    pub GetNumTables: unsafe extern "system" fn(this: *mut c_void, pcTables: *mut ULONG) -> HRESULT,
+    /// Slot 8.
+    pub GetTableIndex: unsafe extern "system" fn(this: *mut c_void, token: ULONG, pixTbl: *mut ULONG) -> HRESULT,
+    /// Slot 9.
+    pub GetTableInfo: unsafe extern "system" fn(this: *mut c_void, ixTbl: ULONG, pcbRow: *mut ULONG, pcRows: *mut ULONG, pcCols: *mut ULONG, piKey: *mut ULONG, ppName: *mut MDUTF8CSTR) -> HRESULT,
+    /// Slot 10.
+    pub GetColumnInfo: unsafe extern "system" fn(this: *mut c_void, ixTbl: ULONG, ixCol: ULONG, poCol: *mut ULONG, pcbCol: *mut ULONG, pType: *mut ULONG, ppName: *mut MDUTF8CSTR) -> HRESULT,
+    /// Slot 11.
+    pub GetCodedTokenInfo: unsafe extern "system" fn(this: *mut c_void, ixCdTkn: ULONG, pcTokens: *mut ULONG, ppTokens: *mut PVOID, ppName: *mut MDUTF8CSTR) -> HRESULT,
+    /// Slot 12.
+    pub GetRow: unsafe extern "system" fn(this: *mut c_void, ixTbl: ULONG, rid: ULONG, ppRow: *mut PVOID) -> HRESULT,
+    /// Slot 13.
+    pub GetColumn: unsafe extern "system" fn(this: *mut c_void, ixTbl: ULONG, ixCol: ULONG, rid: ULONG, pVal: *mut ULONG) -> HRESULT,
+    /// Slot 14.
+    pub GetString: unsafe extern "system" fn(this: *mut c_void, ixString: ULONG, ppString: *mut MDUTF8CSTR) -> HRESULT,
+    /// Slot 15.
+    pub GetBlob: unsafe extern "system" fn(this: *mut c_void, ixBlob: ULONG, pcbData: *mut ULONG, ppData: *mut UVCP_CONSTANT) -> HRESULT,
+    /// Slot 16.
+    pub GetGuid: unsafe extern "system" fn(this: *mut c_void, ixGuid: ULONG, ppGUID: *mut LPCGUID) -> HRESULT,
+    /// Slot 17.
+    pub GetUserString: unsafe extern "system" fn(this: *mut c_void, ixUserString: ULONG, pcbData: *mut ULONG, ppData: *mut UVCP_CONSTANT) -> HRESULT,
+    /// Slot 18.
+    pub GetNextString: unsafe extern "system" fn(this: *mut c_void, ixString: ULONG, pNext: *mut ULONG) -> HRESULT,
+    /// Slot 19.
+    pub GetNextBlob: unsafe extern "system" fn(this: *mut c_void, ixBlob: ULONG, pNext: *mut ULONG) -> HRESULT,
+    /// Slot 20.
+    pub GetNextGuid: unsafe extern "system" fn(this: *mut c_void, ixGuid: ULONG, pNext: *mut ULONG) -> HRESULT,
+    /// Slot 21.
+    pub GetNextUserString: unsafe extern "system" fn(this: *mut c_void, ixUserString: ULONG, pNext: *mut ULONG) -> HRESULT,
+}
+
+impl IMetaDataTables {
+    /// Slot 3.
+    #[inline]
+    pub unsafe fn GetStringHeapSize(this: *mut IMetaDataTables, pcbStrings: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetStringHeapSize)(this.cast(), pcbStrings) }
+    }
+
+    /// Slot 4.
+    #[inline]
+    pub unsafe fn GetBlobHeapSize(this: *mut IMetaDataTables, pcbBlobs: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetBlobHeapSize)(this.cast(), pcbBlobs) }
+    }
+
+    /// Slot 5.
+    #[inline]
+    pub unsafe fn GetGuidHeapSize(this: *mut IMetaDataTables, pcbGuids: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetGuidHeapSize)(this.cast(), pcbGuids) }
+    }
+
+    /// Slot 6.
+    #[inline]
+    pub unsafe fn GetUserStringHeapSize(this: *mut IMetaDataTables, pcbBlobs: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetUserStringHeapSize)(this.cast(), pcbBlobs) }
+    }
+
+    /// Slot 7.
+    #[inline]
+    pub unsafe fn GetNumTables(this: *mut IMetaDataTables, pcTables: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetNumTables)(this.cast(), pcTables) }
+    }
+
+    /// Slot 8.
+    #[inline]
+    pub unsafe fn GetTableIndex(this: *mut IMetaDataTables, token: ULONG, pixTbl: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetTableIndex)(this.cast(), token, pixTbl) }
+    }
+
+    /// Slot 9.
+    #[inline]
+    pub unsafe fn GetTableInfo(this: *mut IMetaDataTables, ixTbl: ULONG, pcbRow: *mut ULONG, pcRows: *mut ULONG, pcCols: *mut ULONG, piKey: *mut ULONG, ppName: *mut MDUTF8CSTR) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetTableInfo)(this.cast(), ixTbl, pcbRow, pcRows, pcCols, piKey, ppName) }
+    }
+
+    /// Slot 10.
+    #[inline]
+    pub unsafe fn GetColumnInfo(this: *mut IMetaDataTables, ixTbl: ULONG, ixCol: ULONG, poCol: *mut ULONG, pcbCol: *mut ULONG, pType: *mut ULONG, ppName: *mut MDUTF8CSTR) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetColumnInfo)(this.cast(), ixTbl, ixCol, poCol, pcbCol, pType, ppName) }
+    }
+
+    /// Slot 11.
+    #[inline]
+    pub unsafe fn GetCodedTokenInfo(this: *mut IMetaDataTables, ixCdTkn: ULONG, pcTokens: *mut ULONG, ppTokens: *mut PVOID, ppName: *mut MDUTF8CSTR) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetCodedTokenInfo)(this.cast(), ixCdTkn, pcTokens, ppTokens, ppName) }
+    }
+
+    /// Slot 12.
+    #[inline]
+    pub unsafe fn GetRow(this: *mut IMetaDataTables, ixTbl: ULONG, rid: ULONG, ppRow: *mut PVOID) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetRow)(this.cast(), ixTbl, rid, ppRow) }
+    }
+
+    /// Slot 13.
+    #[inline]
+    pub unsafe fn GetColumn(this: *mut IMetaDataTables, ixTbl: ULONG, ixCol: ULONG, rid: ULONG, pVal: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetColumn)(this.cast(), ixTbl, ixCol, rid, pVal) }
+    }
+
+    /// Slot 14.
+    #[inline]
+    pub unsafe fn GetString(this: *mut IMetaDataTables, ixString: ULONG, ppString: *mut MDUTF8CSTR) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetString)(this.cast(), ixString, ppString) }
+    }
+
+    /// Slot 15.
+    #[inline]
+    pub unsafe fn GetBlob(this: *mut IMetaDataTables, ixBlob: ULONG, pcbData: *mut ULONG, ppData: *mut UVCP_CONSTANT) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetBlob)(this.cast(), ixBlob, pcbData, ppData) }
+    }
+
+    /// Slot 16.
+    #[inline]
+    pub unsafe fn GetGuid(this: *mut IMetaDataTables, ixGuid: ULONG, ppGUID: *mut LPCGUID) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetGuid)(this.cast(), ixGuid, ppGUID) }
+    }
+
+    /// Slot 17.
+    #[inline]
+    pub unsafe fn GetUserString(this: *mut IMetaDataTables, ixUserString: ULONG, pcbData: *mut ULONG, ppData: *mut UVCP_CONSTANT) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetUserString)(this.cast(), ixUserString, pcbData, ppData) }
+    }
+
+    /// Slot 18.
+    #[inline]
+    pub unsafe fn GetNextString(this: *mut IMetaDataTables, ixString: ULONG, pNext: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetNextString)(this.cast(), ixString, pNext) }
+    }
+
+    /// Slot 19.
+    #[inline]
+    pub unsafe fn GetNextBlob(this: *mut IMetaDataTables, ixBlob: ULONG, pNext: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetNextBlob)(this.cast(), ixBlob, pNext) }
+    }
+
+    /// Slot 20.
+    #[inline]
+    pub unsafe fn GetNextGuid(this: *mut IMetaDataTables, ixGuid: ULONG, pNext: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetNextGuid)(this.cast(), ixGuid, pNext) }
+    }
+
+    /// Slot 21.
+    #[inline]
+    pub unsafe fn GetNextUserString(this: *mut IMetaDataTables, ixUserString: ULONG, pNext: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetNextUserString)(this.cast(), ixUserString, pNext) }
+    }
+}
+
+pub const IID_IMetaDataTables2: GUID = GUID::from_u128(0xBADB5F70_58DA_43A9_A1C6_D74819F19B15);
+
+/// Slots 22..23. Since .NET Framework 2.0.
+#[repr(C)]
+pub struct IMetaDataTables2 {
+    pub vtbl: *const IMetaDataTables2Vtbl,
+}
+
+/// The vtable of [`IMetaDataTables2`].
+#[repr(C)]
+pub struct IMetaDataTables2Vtbl {
+    pub base: IMetaDataTablesVtbl,
+    /// Slot 22.
+    pub GetMetaDataStorage: unsafe extern "system" fn(this: *mut c_void, ppvMd: *mut UVCP_CONSTANT, pcbMd: *mut ULONG) -> HRESULT,
+    /// Slot 23.
+    pub GetMetaDataStreamInfo: unsafe extern "system" fn(this: *mut c_void, ix: ULONG, ppchName: *mut MDUTF8CSTR, ppv: *mut UVCP_CONSTANT, pcb: *mut ULONG) -> HRESULT,
+}
+
+impl IMetaDataTables2 {
+    /// Slot 22.
+    #[inline]
+    pub unsafe fn GetMetaDataStorage(this: *mut IMetaDataTables2, ppvMd: *mut UVCP_CONSTANT, pcbMd: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetMetaDataStorage)(this.cast(), ppvMd, pcbMd) }
+    }
+
+    /// Slot 23.
+    #[inline]
+    pub unsafe fn GetMetaDataStreamInfo(this: *mut IMetaDataTables2, ix: ULONG, ppchName: *mut MDUTF8CSTR, ppv: *mut UVCP_CONSTANT, pcb: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetMetaDataStreamInfo)(this.cast(), ix, ppchName, ppv, pcb) }
+    }
+}
+
+pub const IID_IMetaDataDispenser: GUID = GUID::from_u128(0x809C652E_7396_11D2_9771_00A0C9B4D50C);
+
+/// Slots 3..5. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataDispenser {
+    pub vtbl: *const IMetaDataDispenserVtbl,
+}
+
+/// The vtable of [`IMetaDataDispenser`].
+#[repr(C)]
+pub struct IMetaDataDispenserVtbl {
+    pub base: IUnknownVtbl,
+    /// Slot 3.
+    pub DefineScope: unsafe extern "system" fn(this: *mut c_void, rclsid: REFGUID, dwCreateFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT,
+    /// Slot 4.
+    pub OpenScope: unsafe extern "system" fn(this: *mut c_void, szScope: *const WCHAR, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT,
+    /// Slot 5.
+    pub OpenScopeOnMemory: unsafe extern "system" fn(this: *mut c_void, pData: UVCP_CONSTANT, cbData: ULONG, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT,
+}
+
+impl IMetaDataDispenser {
+    /// Slot 3.
+    #[inline]
+    pub unsafe fn DefineScope(this: *mut IMetaDataDispenser, rclsid: REFGUID, dwCreateFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).DefineScope)(this.cast(), rclsid, dwCreateFlags, riid, ppIUnk) }
+    }
+
+    /// Slot 4.
+    #[inline]
+    pub unsafe fn OpenScope(this: *mut IMetaDataDispenser, szScope: *const WCHAR, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).OpenScope)(this.cast(), szScope, dwOpenFlags, riid, ppIUnk) }
+    }
+
+    /// Slot 5.
+    #[inline]
+    pub unsafe fn OpenScopeOnMemory(this: *mut IMetaDataDispenser, pData: UVCP_CONSTANT, cbData: ULONG, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).OpenScopeOnMemory)(this.cast(), pData, cbData, dwOpenFlags, riid, ppIUnk) }
+    }
+}

@@ -81,4 +81,10 @@ pub const INTERFACES: &[InterfaceFacts] = &[
     InterfaceFacts { name: "IMetaDataImport", base: Some("IUnknown"), iid: IID_IMetaDataImport, first: 3, last: 64, vtable_size: size_of::<IMetaDataImportVtbl>() },
     InterfaceFacts { name: "IMetaDataImport2", base: Some("IMetaDataImport"), iid: IID_IMetaDataImport2, first: 65, last: 72, vtable_size: size_of::<IMetaDataImport2Vtbl>() },
     InterfaceFacts { name: "IMetaDataAssemblyImport", base: Some("IUnknown"), iid: IID_IMetaDataAssemblyImport, first: 3, last: 16, vtable_size: size_of::<IMetaDataAssemblyImportVtbl>() },
+    InterfaceFacts { name: "IMetaDataEmit", base: Some("IUnknown"), iid: IID_IMetaDataEmit, first: 3, last: 51, vtable_size: size_of::<IMetaDataEmitVtbl>() },
+    InterfaceFacts { name: "IMetaDataEmit2", base: Some("IMetaDataEmit"), iid: IID_IMetaDataEmit2, first: 52, last: 59, vtable_size: size_of::<IMetaDataEmit2Vtbl>() },
+    InterfaceFacts { name: "IMetaDataAssemblyEmit", base: Some("IUnknown"), iid: IID_IMetaDataAssemblyEmit, first: 3, last: 12, vtable_size: size_of::<IMetaDataAssemblyEmitVtbl>() },
+    InterfaceFacts { name: "IMetaDataTables", base: Some("IUnknown"), iid: IID_IMetaDataTables, first: 3, last: 21, vtable_size: size_of::<IMetaDataTablesVtbl>() },
+    InterfaceFacts { name: "IMetaDataTables2", base: Some("IMetaDataTables"), iid: IID_IMetaDataTables2, first: 22, last: 23, vtable_size: size_of::<IMetaDataTables2Vtbl>() },
+    InterfaceFacts { name: "IMetaDataDispenser", base: Some("IUnknown"), iid: IID_IMetaDataDispenser, first: 3, last: 5, vtable_size: size_of::<IMetaDataDispenserVtbl>() },
 ];
