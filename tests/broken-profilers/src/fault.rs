@@ -32,6 +32,20 @@ faults! {
     IsTooOld = "is-too-old",
     /// InitializeForAttach refuses, which is allowed.
     RefusesAttach = "refuses-attach",
+    /// None; it refuses its attach after its thread has ended.
+    JoinsBeforeRefusal = "joins-before-refusal",
+    /// None; it refuses its attach, and its destructor joins its thread.
+    JoinsAtUnload = "joins-at-unload",
+    /// It refuses its attach while its thread runs in the library.
+    RefusesWithThread = "refuses-with-thread",
+    /// It refuses its attach while its thread sleeps in the library.
+    RefusesWithSleeper = "refuses-with-sleeper",
+    /// It refuses its attach while its thread, which holds a reference on the library, runs.
+    RefusesWithHolder = "refuses-with-holder",
+    /// It refuses its attach while its thread runs, and its destructor frees what the thread uses.
+    RefusesAndFrees = "refuses-and-frees",
+    /// It refuses its attach while its thread runs, and its last Release frees what the thread uses.
+    FreesAtRelease = "frees-at-release",
     /// Its constructor crashes.
     CrashesOnLoad = "crashes-on-load",
     /// Its constructor ends the process.

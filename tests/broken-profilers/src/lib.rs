@@ -16,6 +16,7 @@ mod before_attach;
 mod fault;
 mod own_thread;
 mod profiler;
+mod refused_attach;
 mod rejit;
 mod shared;
 
@@ -75,6 +76,15 @@ extern "C" fn loaded() {
         _ => {}
     }
 }
+
+/// Runs at the unload of the library.
+extern "C" fn unloaded() {
+    refused_attach::unloaded();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOADED: extern "C" fn() = unloaded;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -67,8 +67,9 @@ pub fn pin_library() -> *mut c_void {
     unsafe { libc::dlopen(own.dli_fname.cast::<c_char>(), libc::RTLD_NOW | libc::RTLD_NOLOAD) }
 }
 
-/// The C library releases the reference after the thread's last frame in this library.
-fn hold_library_until_thread_ends() {
+/// Takes a reference on this library for the running thread.
+/// The C library releases it after the thread's last frame in this library.
+pub fn hold_library_until_thread_ends() {
     type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
     unsafe extern "C" {
         fn __cxa_thread_atexit_impl(close: Close, handle: *mut c_void, of: *mut c_void) -> c_int;

@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::Shared;
-use crate::{own_thread, rejit};
+use crate::{own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, sys,
 };
@@ -69,6 +69,14 @@ impl Profiler {
     }
 }
 
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        if fault() == Fault::FreesAtRelease {
+            refused_attach::free();
+        }
+    }
+}
+
 impl ProfilerCallback for Profiler {
     fn load_as_notification_only(&self) -> bool {
         if fault() == Fault::HangsBeforeAttach {
@@ -92,6 +100,13 @@ impl ProfilerCallback for Profiler {
         }
         match fault() {
             Fault::RefusesAttach => return Err(HResult::E_FAIL),
+            Fault::JoinsBeforeRefusal
+            | Fault::JoinsAtUnload
+            | Fault::RefusesWithThread
+            | Fault::RefusesWithSleeper
+            | Fault::RefusesWithHolder
+            | Fault::RefusesAndFrees
+            | Fault::FreesAtRelease => return Err(refused_attach::refuse()),
             Fault::EnumeratesEarly => drop(info.enum_modules()),
             Fault::ForbiddenFlags => {
                 // SAFETY: the runtime keeps Info valid until it accepts a detach.

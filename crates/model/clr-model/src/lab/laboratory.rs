@@ -1,22 +1,23 @@
 //! Starts runs, several at a time, survives them, and sums up their findings.
 
 use super::clauses::{CLAUSES, Finding, RefusedCall, Verdict};
-use super::page::{Crash, Line, Page};
-use super::run::{ClientData, RunSpec, clause_of_hang, is_of_heap};
+use super::death::{of_death, of_hang};
+use super::page::{Line, Page};
+use super::run::{ClientData, RunSpec, is_of_heap};
 use super::run_processes::RunProcesses;
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Longest run. A longer one hangs where it cannot detect it itself, for example in a constructor of the library.
-const LONGEST_RUN: Duration = Duration::from_secs(15);
+pub(super) const LONGEST_RUN: Duration = Duration::from_secs(15);
 /// The number of waits that this is divided into.
 const TURNS: u32 = 100;
 /// How long the first run of each runtime waits for a detach request. Later runs wait as long if one came.
@@ -29,12 +30,6 @@ const MOST_HANGS: usize = 2;
 const MOST_OF_A_CLAUSE: usize = 8;
 /// Runs at a time per CPU: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
-
-/// The exit status of the dynamic linker.
-const OF_THE_LINKER: i32 = 127;
-/// Its explanation.
-const NO_SYMBOL: &str =
-    ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// The subject and the settings of a check.
 pub struct Laboratory<'a> {
@@ -215,81 +210,6 @@ fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
     Ok(false)
 }
 
-fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
-    let seats = page.callbacks();
-    if stopped {
-        let message =
-            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
-        let callback = seats.into_iter().next().map(|(_, callback)| callback);
-        return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
-    }
-    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
-        clause: clause_of_hang(&callback).to_owned(),
-        message: format!("{callback} has not returned: the run was ended after {} seconds", LONGEST_RUN.as_secs()),
-        callback: Some(callback),
-    });
-    let hung: Vec<Line> = hung.collect();
-    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
-}
-
-/// A crash, or an unexpected exit.
-fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
-    let seats = page.callbacks();
-    let callback = |seat: Option<usize>| {
-        let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
-        known.map(|(_, callback)| callback.clone())
-    };
-    // A run with a hanging callback kills itself.
-    if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
-        return None;
-    }
-    if let Some(signal) = status.signal() {
-        let crash = page.crash();
-        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
-        let (clause, whence) = place(crash, is_done);
-        let message = format!("the process crashed with {} {whence}", signal_name(signal));
-        return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
-    }
-    if is_done && status.success() {
-        return None;
-    }
-    let code = status.code().unwrap_or_default();
-    let has_failed = page.lines().iter().any(|line| matches!(line, Line::Failed(_)));
-    if has_failed {
-        // The run itself has written the reason.
-        return None;
-    }
-    if seats.is_empty() && !is_done && page.lines().is_empty() {
-        return Some(Line::Failed(format!("a run ended with status {code} before it began")));
-    }
-    let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
-    let message = format!("the process was ended by the profiler, with status {code}{hint}");
-    Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
-}
-
-fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
-    match crash {
-        Some(Crash { freed: 1, .. }) => (
-            "MOD-01",
-            "at its client data: the runtime frees them when InitializeForAttach has returned, so copy what you need later",
-        ),
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, .. }) => {
-            ("DET-05", "in the thread that had asked for the detach: its library was unmapped under it")
-        }
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => {
-            ("DET-04", "at an address of the library after it was unmapped: a way into it was still open")
-        }
-        _ if is_done => ("DET-17", "while it exited"),
-        Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),
-        _ => ("MOD-01", "in what the profiler called or had changed"),
-    }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = signal_hook::low_level::signal_name(signal);
-    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
-}
-
 /// A run, by its seed and its runtime.
 type Origin = (u64, &'static str);
 
@@ -320,7 +240,7 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
                 Line::Note { clause, message } => _ = notes.insert(clause.as_str(), message.as_str()),
                 Line::Failed(words) => _ = report.failures.insert(words.clone()),
                 Line::Worked => works = true,
-                Line::AskedForDetach | Line::Done => {}
+                Line::AskedForDetach | Line::UnloadBegins { .. } | Line::UnloadIsOver | Line::Done => {}
             }
         }
     }

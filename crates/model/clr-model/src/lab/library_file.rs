@@ -2,6 +2,7 @@
 
 use super::monitor;
 use super::system::{self, Opened};
+use super::unload;
 use crate::library::Exports;
 use corprof::{Guid, HResult};
 use std::ffi::c_void;
@@ -92,6 +93,7 @@ impl Exports for LibraryFile {
     fn unload(&self) {
         let opened = self.state.lock().expect("no panic while locked").take();
         let Some(opened) = opened else { return };
+        unload::begins(true);
         {
             let _scope = monitor::callback("dlclose");
             opened.close();

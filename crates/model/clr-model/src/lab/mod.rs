@@ -13,6 +13,7 @@
 //! One process for all runs: a profiler that crashes, pins its library or leaves a thread would end all later checks.
 
 pub mod clauses;
+mod death;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;
@@ -22,6 +23,7 @@ mod recorder;
 pub mod run;
 mod run_processes;
 pub mod system;
+mod unload;
 
 pub use clauses::{Finding, RefusedCall, Verdict};
 pub use laboratory::{Laboratory, Report};

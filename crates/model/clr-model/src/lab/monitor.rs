@@ -4,11 +4,11 @@
 
 use super::leftovers::{Leftover, ProcessState};
 use super::page::{Line, PageWriter};
-use super::system;
+use super::{system, unload};
 use crate::schedule::{self, Task, threads};
 use corprof::{HResult, sys};
 use remora_clr_abi::slot_lists::ABOUT_IDS;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -95,6 +95,14 @@ pub fn begin() {
 /// The resources added since [`begin`].
 pub fn leftovers() -> Vec<Leftover> {
     MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
+}
+
+/// The threads added since [`begin`], by system thread ID.
+pub fn profiler_threads() -> BTreeMap<u32, String> {
+    MONITOR.get().map_or_else(BTreeMap::new, |monitor| {
+        let before = monitor.before.lock().expect("no panic while locked").clone();
+        before.new_threads()
+    })
 }
 
 /// Writes a line.
@@ -328,6 +336,9 @@ impl Monitor {
     }
 
     fn enter(&self, name: &'static str) {
+        if name == "Release" {
+            unload::begins(false);
+        }
         let task = schedule::current();
         self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
         self.writer.seat(task.0, name);
@@ -376,6 +387,7 @@ impl Monitor {
             broken("DET-04", &message);
         }
         if is_own {
+            unload::asks();
             exercised("DET-05");
             self.hold();
         }

@@ -54,6 +54,16 @@ pub enum Line {
         /// The answer.
         code: u32,
     },
+    /// The runtime is about to release the object or the library, and threads of the profiler run. Those that no finding has named yet are
+    /// listed.
+    UnloadBegins {
+        /// Their descriptions.
+        threads: Vec<String>,
+        /// Whether it is the library. Then a crash of any thread is their fault.
+        unmaps: bool,
+    },
+    /// They have ended, and nothing has crashed.
+    UnloadIsOver,
     /// The profiler's detach request was accepted.
     AskedForDetach,
     /// Why a clause could not be exercised.
@@ -83,6 +93,8 @@ pub struct Crash {
     pub asker: u64,
     /// Whether it was an access to freed client data.
     pub freed: u64,
+    /// Whether the thread belongs to the runtime's side.
+    pub own: u64,
 }
 
 impl Crash {
@@ -137,7 +149,8 @@ impl Page {
         let bytes = self.bytes(CRASH, size_of::<Crash>());
         let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
         let mut next = || numbers.next();
-        let crash = Crash { signal: next()?, seat: next()?, place: next()?, asker: next()?, freed: next()? };
+        let [signal, seat, place] = [next()?, next()?, next()?];
+        let crash = Crash { signal, seat, place, asker: next()?, freed: next()?, own: next()? };
         (crash.signal != 0).then_some(crash)
     }
 

@@ -4,6 +4,7 @@ use super::library_file::{self, LibraryFile};
 use super::monitor;
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
+use super::unload;
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -287,6 +288,7 @@ impl Run {
     }
 
     fn check_refusal(&self, code: HResult) {
+        check_unload();
         let words = format!("{:#010x}", code.0);
         if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
             let message = format!(
@@ -296,7 +298,9 @@ impl Run {
             monitor::exercised("ATT-10");
             // An object that stays is a matter of DET-10: a static one goes with its library.
             let last_release = refused.record().last_release;
-            if last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+            // A thread that still runs is the cause of a library that stays.
+            let has_threads = monitor::has_broken(unload::CLAUSE);
+            if !has_threads && (last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped())) {
                 let answered = last_release.map_or("did not return".to_owned(), |left| format!("was answered {left}"));
                 let message = format!(
                     "the profiler refused its attach, and its library is still in the process (the last Release {answered})"
@@ -346,6 +350,7 @@ impl Run {
             // The requesting thread is kept: continuing it would crash.
             return;
         }
+        check_unload();
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
             monitor::broken(
                 "DET-14",
@@ -424,6 +429,12 @@ impl Run {
 
 /// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
+
+/// The runtime has unloaded the library. Threads of the profiler get time to end, and a crash time to come.
+fn check_unload() {
+    until(LAST_INSTRUCTIONS, || monitor::has_broken(unload::CLAUSE) || unload::has_no_threads());
+    unload::is_over();
+}
 
 /// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
 fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {

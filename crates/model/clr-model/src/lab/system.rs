@@ -207,7 +207,8 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let is_freed = signal == libc::SIGSEGV
         && (FIRST_FREED.load(Ordering::SeqCst)..END_OF_FREED.load(Ordering::SeqCst)).contains(&accessed);
     let asker = u64::from(ASKED.with(Cell::get));
-    let crash = Crash { signal: signal as u64, seat, place, asker, freed: u64::from(is_freed) };
+    let own = u64::from(schedule::threads::is_own_thread());
+    let crash = Crash { signal: signal as u64, seat, place, asker, freed: u64::from(is_freed), own };
     // SAFETY: a local plain struct, and its size.
     unsafe {
         libc::pwrite(PAGE.load(Ordering::SeqCst), (&raw const crash).cast(), size_of::<Crash>(), CRASH as libc::off_t)
