@@ -46,6 +46,10 @@ faults! {
     RefusesAndFrees = "refuses-and-frees",
     /// It refuses its attach while its thread runs, and its last Release frees what the thread uses.
     FreesAtRelease = "frees-at-release",
+    /// None; it only works from startup, and does nothing when it is attached.
+    OnlyFromStart = "only-from-start",
+    /// Its Initialize never returns.
+    HangsInInitialize = "hangs-in-initialize",
     /// Its constructor crashes.
     CrashesOnLoad = "crashes-on-load",
     /// Its constructor ends the process.

@@ -4,7 +4,8 @@ use crate::fault::{Fault, fault};
 use crate::shared::Shared;
 use crate::{own_thread, refused_attach, rejit};
 use corprof::{
-    Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, sys,
+    Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
+    sys,
 };
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -85,9 +86,32 @@ impl ProfilerCallback for Profiler {
         matches!(fault(), Fault::OnlyNotified | Fault::DetachesUnheard)
     }
 
+    fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
+        let raw = info.as_raw();
+        self.0.info.store(raw, Ordering::SeqCst);
+        let mask = if fault() == Fault::SetsRejit { MODULE_LOADS | REJIT } else { MODULE_LOADS };
+        match fault() {
+            Fault::DoesNothing => return Ok(()),
+            Fault::RefusesAttach => return Err(HResult::E_FAIL),
+            Fault::RefusesWithThread => return Err(refused_attach::refuse()),
+            Fault::HangsInInitialize => never_return(),
+            _ => {}
+        }
+        // SAFETY: the runtime keeps Info valid until it accepts a detach.
+        unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), mask, 0) };
+        match fault() {
+            Fault::OwnThread | Fault::AsksWithoutReference => own_thread::start(&self.0),
+            Fault::LeavesTimer => leave_timer(),
+            _ => {}
+        }
+        // No ProfilerAttachComplete follows.
+        self.0.completed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
-        if fault() == Fault::DoesNothing {
+        if matches!(fault(), Fault::DoesNothing | Fault::OnlyFromStart) {
             return Ok(());
         }
         self.0.info.store(raw, Ordering::SeqCst);

@@ -1,12 +1,12 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
-use super::laboratory::LONGEST_RUN;
 use super::page::{Crash, Line, Page};
 use super::run::clause_of_hang;
 use super::unload;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
@@ -18,7 +18,7 @@ const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// What a run was doing that did not end in time.
-pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
+pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
     let seats = page.callbacks();
     if stopped {
         let message =
@@ -28,7 +28,7 @@ pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     }
     let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
         clause: clause_of_hang(&callback).to_owned(),
-        message: format!("{callback} has not returned: the run was ended after {} seconds", LONGEST_RUN.as_secs()),
+        message: format!("{callback} has not returned: the run was ended after {} seconds", longest.as_secs()),
         callback: Some(callback),
     });
     let hung: Vec<Line> = hung.collect();

@@ -1,6 +1,6 @@
 //! Starts runs, several at a time, survives them, and sums up their findings.
 
-use super::clauses::{CLAUSES, Finding, RefusedCall, Verdict};
+use super::clauses::{CLAUSES, Finding, LoadMode, RefusedCall, Verdict};
 use super::death::{of_death, of_hang};
 use super::page::{Line, Page};
 use super::run::{ClientData, RunSpec, is_of_heap};
@@ -16,12 +16,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Longest run. A longer one hangs where it cannot detect it itself, for example in a constructor of the library.
-pub(super) const LONGEST_RUN: Duration = Duration::from_secs(15);
+/// Longest run, besides its waits for detach requests. A longer one hangs where it cannot detect it itself, for example in a constructor of
+/// the library.
+const LONGEST_RUN: Duration = Duration::from_secs(15);
 /// The number of waits that this is divided into.
 const TURNS: u32 = 100;
-/// How long the first run of each runtime waits for a detach request. Later runs wait as long if one came.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// The most waits of a run: it may attach twice.
+const WAITS: u32 = 2;
+/// How long the first run of each runtime waits for a detach request by default. Later runs wait as long if one came.
+pub const WAIT: Duration = Duration::from_secs(1);
 /// The wait of later runs if no request came.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
 /// Maximum of hanging runs for a runtime; the remaining runs are skipped.
@@ -41,6 +44,10 @@ pub struct Laboratory<'a> {
     pub class: Option<u128>,
     /// The data for InitializeForAttach; empty if none is given.
     pub client_data: Option<ClientData>,
+    /// How the library is loaded.
+    pub mode: LoadMode,
+    /// How long the first run of each runtime waits for a detach request: [`WAIT`] by default.
+    pub wait: Duration,
     /// The runtimes.
     pub runtime_versions: Vec<RuntimeVersion>,
     /// Schedules for each runtime.
@@ -54,11 +61,13 @@ pub struct Laboratory<'a> {
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
+    /// How the library was loaded.
+    pub mode: LoadMode,
     /// A verdict for each clause; for a broken one, each way in which it was broken.
     pub findings: Vec<Finding>,
     /// The calls that the model answered with an error.
     pub refused: Vec<RefusedCall>,
-    /// Whether the profiler was attached, and did nothing in any run: no event mask, no call of Info that its work needs.
+    /// Whether the profiler was loaded, and did nothing in any run: no event mask, no call of Info that its work needs.
     pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
@@ -88,7 +97,7 @@ impl Laboratory<'_> {
     /// Makes all runs.
     pub fn run(&self) -> Report {
         let run_processes = RunProcesses::new();
-        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, TIMEOUT)).collect();
+        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, self.wait)).collect();
         let mut all = self.all(&run_processes, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
@@ -98,12 +107,12 @@ impl Laboratory<'_> {
             .flat_map(|seed| self.runtime_versions.iter().map(move |one| (seed, *one)))
             .map(|(seed, one)| {
                 let leaves = asked.get(name(one)).copied().unwrap_or(false);
-                self.order(one, seed, if leaves { TIMEOUT } else { SHORT_TIMEOUT })
+                self.order(one, seed, if leaves { self.wait } else { self.wait.min(SHORT_TIMEOUT) })
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
         all.extend(self.all(&run_processes, &later));
-        let mut report = add_up(&all);
+        let mut report = add_up(self.mode, &all);
         report.left_out = wanted - all.len() as u64;
         report
     }
@@ -111,7 +120,8 @@ impl Laboratory<'_> {
     fn order(&self, runtime_version: RuntimeVersion, seed: u64, timeout: Duration) -> RunSpec {
         let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
         let (class, client_data) = (self.class, self.client_data.clone());
-        RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, timeout }
+        let runtime_version = name(runtime_version).to_owned();
+        RunSpec { library, class, client_data, mode: self.mode, runtime_version, seed, timeout }
     }
 
     /// Several runs at a time. Missing results were skipped.
@@ -156,16 +166,17 @@ impl Laboratory<'_> {
         command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
         // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
-        let ended = wait(run.pid, self.interrupted)?;
+        let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
+        let ended = wait(run.pid, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
         let status = run.end()?;
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
         if !ended && is_done {
-            let message = format!("the process did not end within {} seconds", LONGEST_RUN.as_secs());
+            let message = format!("the process did not end within {} seconds", longest.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
-            lines.extend(of_hang(&page, stopped));
+            lines.extend(of_hang(&page, stopped, longest));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done));
         }
@@ -194,9 +205,10 @@ fn name(runtime_version: RuntimeVersion) -> &'static str {
 }
 
 /// Whether the process ended in time. It waits in turns: while the whole machine is suspended, only one turn passes.
-fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
+fn wait(pid: Pid, longest: Duration, interrupted: &AtomicBool) -> io::Result<bool> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
-    let turn = Timespec { tv_sec: 0, tv_nsec: (LONGEST_RUN / TURNS).as_nanos() as i64 };
+    let turn = longest / TURNS;
+    let turn = Timespec { tv_sec: turn.as_secs() as i64, tv_nsec: turn.subsec_nanos().into() };
     for _ in 0..TURNS {
         if interrupted.load(Ordering::SeqCst) {
             break;
@@ -217,9 +229,9 @@ type Origin = (u64, &'static str);
 type Events<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), BTreeSet<Origin>>;
 
 /// Turns runs into verdicts.
-fn add_up(all: &[Result<RunResult, String>]) -> Report {
+fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
     let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
-    let mut report = Report { failures, ..Report::default() };
+    let mut report = Report { mode, failures, ..Report::default() };
     let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Events::new());
     let (mut remarks, mut refused, mut works) = (Events::new(), BTreeMap::<_, BTreeSet<Origin>>::new(), false);
     for ran in all.iter().flatten() {
@@ -247,7 +259,7 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
     let mut findings = findings_of(&broken, Verdict::Broken);
     findings.extend(findings_of(&remarks, Verdict::Remark));
     let is_settled = |clause: &str| broken.keys().chain(remarks.keys()).any(|key| key.0 == clause);
-    let rest = CLAUSES.iter().filter(|clause| !is_settled(clause.id)).map(|clause| {
+    let rest = CLAUSES.iter().filter(|clause| clause.is_checked(mode) && !is_settled(clause.id)).map(|clause| {
         if exercised.contains(clause.id) {
             Finding::of(clause.id, Verdict::Honoured, clause.honoured)
         } else {
@@ -257,7 +269,7 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
     findings.extend(rest);
     findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
     report.findings = findings;
-    report.did_nothing = !works && exercised.contains(ATTACHED);
+    report.did_nothing = !works && exercised.contains(mode.clause_of_load());
     let call = |((call, code), runs): ((&str, u32), BTreeSet<Origin>)| RefusedCall {
         call: call.to_owned(),
         code: format!("{code:#010x}"),
@@ -266,9 +278,6 @@ fn add_up(all: &[Result<RunResult, String>]) -> Report {
     report.refused = refused.into_iter().map(call).collect();
     report
 }
-
-/// The clause that every attached profiler exercises.
-const ATTACHED: &str = "ATT-20";
 
 fn findings_of(events: &Events, verdict: Verdict) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();

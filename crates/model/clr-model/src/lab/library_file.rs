@@ -51,7 +51,10 @@ impl Exports for LibraryFile {
             opened.symbol(c"DllGetClassObject")
         };
         let Some(function) = function else {
-            monitor::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
+            monitor::broken(
+                monitor::clause_of_load(),
+                "the library does not export DllGetClassObject; a profiler's library must",
+            );
             return HResult::CLASS_E_CLASSNOTAVAILABLE;
         };
         // SAFETY: the export of that name has this signature.

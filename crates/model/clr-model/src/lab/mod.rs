@@ -17,6 +17,7 @@ mod death;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;
+mod loading;
 pub(crate) mod monitor;
 pub mod page;
 mod recorder;
@@ -25,6 +26,6 @@ mod run_processes;
 pub mod system;
 mod unload;
 
-pub use clauses::{Finding, RefusedCall, Verdict};
+pub use clauses::{Finding, LoadMode, RefusedCall, Verdict};
 pub use laboratory::{Laboratory, Report};
 pub use run::{ClientData, RunSpec};

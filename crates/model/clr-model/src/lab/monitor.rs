@@ -2,6 +2,7 @@
 //!
 //! The runtime's files call these functions at places that only the laboratory checks.
 
+use super::clauses::LoadMode;
 use super::leftovers::{Leftover, ProcessState};
 use super::page::{Line, PageWriter};
 use super::{system, unload};
@@ -30,6 +31,7 @@ static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
 struct Monitor {
     writer: PageWriter,
+    mode: LoadMode,
     /// Whether the unload overtakes the requesting thread (contract DET-08).
     holds_askers: bool,
     before: Mutex<ProcessState>,
@@ -65,11 +67,12 @@ impl Drop for CallbackScope {
 }
 
 /// Makes this process a laboratory run.
-pub fn install(writer: PageWriter, holds_askers: bool) {
+pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
     system::prepare(writer.descriptor());
     // The first and only call.
     let _ = MONITOR.set(Monitor {
         writer,
+        mode,
         holds_askers,
         before: Mutex::default(),
         state: Mutex::default(),
@@ -83,6 +86,11 @@ pub fn install(writer: PageWriter, holds_askers: bool) {
 /// Whether this process is a laboratory run.
 pub fn is_installed() -> bool {
     MONITOR.get().is_some()
+}
+
+/// The clause that every loaded profiler exercises.
+pub fn clause_of_load() -> &'static str {
+    MONITOR.get().map_or(LoadMode::Attach, |monitor| monitor.mode).clause_of_load()
 }
 
 /// Records the process's current resources, which are not the profiler's.
@@ -222,7 +230,7 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
             answer,
             HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
         );
-        if is_forbidden {
+        if is_forbidden && monitor.mode == LoadMode::Attach {
             let high = high.map_or(String::new(), |high| format!(", high {high:#x}"));
             let answer = answer.0;
             let message = format!(
@@ -240,7 +248,10 @@ pub fn forces_collection(is_reported: bool) {
     if !is_reported && monitor.lock().refused_collections.is_some() {
         broken(
             "GCH-05",
-            "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",
+            &format!(
+                "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside {}, on its thread, and look at the answer",
+                monitor.mode.first_callback()
+            ),
         );
     }
 }
@@ -253,7 +264,10 @@ pub fn stays() {
         broken_in(
             "GCH-05",
             callback,
-            "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside InitializeForAttach, on its thread, or do without, or leave",
+            &format!(
+                "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside {}, on its thread, or do without, or leave",
+                monitor.mode.first_callback()
+            ),
         );
     }
 }
