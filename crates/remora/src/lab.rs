@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::lab::{
-    ClientData, Finding, Laboratory, LoadMode, RefusedCall, Report, RunSpec, Verdict, run::run as run_in_model,
+    ClientData, CrashedRun, Finding, Laboratory, LoadMode, Observation, RefusedCall, Report, RunSpec, Verdict,
+    run::run as run_in_model,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -30,6 +31,7 @@ struct LabOutput<'a> {
     mode: LoadMode,
     findings: &'a [Finding],
     refused: &'a [RefusedCall],
+    observations: &'a [Observation],
     did_nothing: bool,
     runs: u64,
     left_out: u64,
@@ -149,6 +151,7 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
             mode: report.mode,
             findings: &report.findings,
             refused: &report.refused,
+            observations: &report.observations,
             did_nothing: report.did_nothing,
             runs: report.runs,
             left_out: report.left_out,
@@ -196,16 +199,39 @@ fn text(report: &Report) -> Page {
             finding.runtime_version.as_deref().map(|runtime_version| format!("on {runtime_version}")),
             finding.seed.map(|seed| format!("seed {seed}")),
             finding.runs.map(|runs| format!("{runs} of {}", counted(report.runs, "run"))),
+            finding
+                .preemption_ms
+                .map(|delay| format!("only if a thread is preempted for {:.1} s", delay as f64 / 1000.0)),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();
         let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
         text += line(format!("{}  {verdict} {}{place}", finding.clause, finding.message));
+        text += finding.crash.as_ref().map(crashed_run).unwrap_or_default();
     }
     if !report.refused.is_empty() {
         text += line("The model refused these calls:");
     }
     for refused in &report.refused {
         text += line(format!("{} {} ({})", refused.call, refused.code, counted(refused.runs, "run")));
+    }
+    for seen in &report.observations {
+        text += line(format!("Seen: {} ({})", seen.message, counted(seen.runs, "run")));
+    }
+    text
+}
+
+/// Where a run crashed, and its last words.
+fn crashed_run(run: &CrashedRun) -> Page {
+    let mut text = Page::default();
+    if run.backtrace.is_empty() && run.stderr.is_empty() {
+        return text;
+    }
+    text += line(format!("    seed {} on {}:", run.seed, run.runtime_version));
+    for frame in &run.backtrace {
+        text += line(format!("      at {frame}"));
+    }
+    for words in run.stderr.lines() {
+        text += line(format!("      stderr: {words}"));
     }
     text
 }

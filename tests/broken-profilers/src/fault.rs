@@ -50,6 +50,18 @@ faults! {
     OnlyFromStart = "only-from-start",
     /// Its Initialize never returns.
     HangsInInitialize = "hangs-in-initialize",
+    /// None; it requests its detach after more than a second.
+    DetachesLate = "detaches-late",
+    /// None; it writes to standard output.
+    WritesToStdout = "writes-to-stdout",
+    /// It closes every descriptor of the process.
+    ClosesDescriptors = "closes-descriptors",
+    /// None; it starts a process, and waits for its end.
+    StartsProcess = "starts-process",
+    /// It forks, and the copy goes on as if it was the target.
+    Forks = "forks",
+    /// It writes much to standard error, with control characters, and crashes when a module has loaded.
+    CrashesLoudly = "crashes-loudly",
     /// Its constructor crashes.
     CrashesOnLoad = "crashes-on-load",
     /// Its constructor ends the process.

@@ -13,6 +13,9 @@ const EXPECTED: u32 = 1;
 /// Time between two checks whether the attach is complete, microseconds.
 const PAUSE: u32 = 100;
 
+/// Later than the laboratory waits by default, microseconds.
+const LATE: u32 = 1_500_000;
+
 /// The number of checks after which an impatient profiler stops waiting.
 const LONGEST_TURNS: u32 = 20;
 
@@ -39,6 +42,10 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
         // SAFETY: takes no pointers.
         unsafe { libc::usleep(PAUSE) };
         turns += 1;
+    }
+    if fault() == Fault::DetachesLate {
+        // SAFETY: takes no pointers.
+        unsafe { libc::usleep(LATE) };
     }
     let info = shared.info();
     drop(shared);

@@ -26,6 +26,10 @@ const EXCEPTIONS: u32 = 0x40;
 const VARIABLE: &str = "REMORA_TEST_OF_THE_LAB";
 /// Client data that no command line can pass.
 const NO_TEXT: &[u8] = &[0xFF, 0, 0xFE];
+/// More than any process of a test has.
+const DESCRIPTORS: c_int = 1024;
+/// More than a pipe holds.
+const LOUD_LINES: usize = 100_000;
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
 /// The client data of [`Fault::KeepsClientData`].
@@ -51,6 +55,7 @@ impl Profiler {
                 | Fault::HangsInShutdown
                 | Fault::OwnThread
                 | Fault::OnlyNotified
+                | Fault::DetachesLate
                 | Fault::DetachesUnheard
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
@@ -171,6 +176,16 @@ impl ProfilerCallback for Profiler {
             Fault::IsTraced => be_traced(),
             // SAFETY: takes no pointers. It stops the process, which is the fault.
             Fault::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
+            Fault::WritesToStdout => write(1, b"{\"not\": \"ours\"}\n"),
+            // SAFETY: takes numbers only. The descriptors belong to others, which is the fault.
+            Fault::ClosesDescriptors => (0..DESCRIPTORS).for_each(|number| _ = unsafe { libc::close(number) }),
+            Fault::StartsProcess => start_process(),
+            // SAFETY: both go on, which is the fault.
+            Fault::Forks => _ = unsafe { libc::fork() },
+            Fault::CrashesLoudly => {
+                (0..LOUD_LINES).for_each(|_| write(2, b"noise\n"));
+                write(2, b"last \x1b[31mwords\xff\n");
+            }
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -180,9 +195,11 @@ impl ProfilerCallback for Profiler {
 
     fn profiler_attach_complete(&self) {
         match fault() {
-            Fault::OwnThread | Fault::OnlyNotified | Fault::CallsAfterSealing | Fault::AsksWithoutReference => {
-                own_thread::start(&self.0)
-            }
+            Fault::OwnThread
+            | Fault::OnlyNotified
+            | Fault::CallsAfterSealing
+            | Fault::AsksWithoutReference
+            | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
             Fault::LeavesSession => start_session(self.info()),
@@ -227,7 +244,9 @@ impl ProfilerCallback for Profiler {
     fn module_load_finished(&self, _: ModuleId, _: HResult) {
         match fault() {
             // SAFETY: none: the invalid write is the fault.
-            Fault::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
+            Fault::Crashes | Fault::CrashesLoudly => unsafe {
+                std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
+            },
             // SAFETY: takes no pointers. It ends the process, which is the fault.
             Fault::Exits => unsafe { libc::_exit(7) },
             // SAFETY: none: the runtime has freed this memory, which is the fault.
@@ -393,6 +412,23 @@ fn leave_child() {
     if unsafe { libc::fork() } == 0 {
         never_return();
     }
+}
+
+fn write(descriptor: c_int, bytes: &[u8]) {
+    // SAFETY: as many bytes as the list has.
+    unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// It ends at once.
+fn start_process() {
+    // SAFETY: the child only ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: takes a number.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: the status is not wanted.
+    unsafe { libc::waitpid(child, null_mut(), 0) };
 }
 
 fn leave_descriptor() {

@@ -62,14 +62,50 @@ pub struct Finding {
     pub callback: Option<String>,
     /// The fault; for a clause that was not broken, its requirement.
     pub message: String,
+    /// It was only found where the laboratory delayed a thread for so long, milliseconds of the runtime's time: the shortest of these delays.
+    pub preemption_ms: Option<u64>,
+    /// If the process died of it, or hung: one such run.
+    pub crash: Option<CrashedRun>,
 }
 
 impl Finding {
     /// A finding of no particular run.
     pub(super) fn of(clause: &str, verdict: Verdict, message: &str) -> Finding {
         let (clause, message) = (clause.to_owned(), message.to_owned());
-        Finding { clause, verdict, message, runs: None, seed: None, runtime_version: None, callback: None }
+        Finding {
+            clause,
+            verdict,
+            message,
+            runs: None,
+            seed: None,
+            runtime_version: None,
+            callback: None,
+            preemption_ms: None,
+            crash: None,
+        }
     }
+}
+
+/// A run that died, or was ended, in the machine-readable form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CrashedRun {
+    /// The run.
+    pub seed: u64,
+    /// Its runtime.
+    pub runtime_version: String,
+    /// Where it crashed, innermost frame first: a file, and the offset in it. Empty if it did not crash.
+    pub backtrace: Vec<String>,
+    /// The last lines of its standard error.
+    pub stderr: String,
+}
+
+/// Something about the profiler that no clause is about, in the machine-readable form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Observation {
+    /// What it did.
+    pub message: String,
+    /// The number of runs in which it did.
+    pub runs: u64,
 }
 
 /// A call that the model answered with an error, in the machine-readable form.

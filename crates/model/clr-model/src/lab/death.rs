@@ -84,6 +84,8 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         let crash = page.crash();
         let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
         let (clause, whence) = place(crash, is_done);
+        // An alarm may have ended the search for its cause.
+        let signal = crash.map_or(signal, |crash| crash.signal as i32);
         let message = format!("the process crashed with {} {whence}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
     }

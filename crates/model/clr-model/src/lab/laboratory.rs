@@ -1,17 +1,20 @@
 //! Starts runs, several at a time, survives them, and sums up their findings.
 
-use super::clauses::{CLAUSES, Finding, LoadMode, RefusedCall, Verdict};
+use super::backtrace;
+use super::clauses::LoadMode;
 use super::death::{of_death, of_hang};
+use super::output::OutputReader;
 use super::page::{Line, Page};
+use super::report::{Report, RunResult, add_up};
 use super::run::{ClientData, RunSpec, is_of_heap};
 use super::run_processes::RunProcesses;
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -29,10 +32,11 @@ pub const WAIT: Duration = Duration::from_secs(1);
 const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
 /// Maximum of hanging runs for a runtime; the remaining runs are skipped.
 const MOST_HANGS: usize = 2;
-/// Maximum of reported findings for a clause; more would repeat them.
-const MOST_OF_A_CLAUSE: usize = 8;
 /// Runs at a time per CPU: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
+
+/// Standard output is the program's.
+const WRITES: &str = "the profiler writes to standard output, which belongs to the program";
 
 /// The subject and the settings of a check.
 pub struct Laboratory<'a> {
@@ -56,41 +60,6 @@ pub struct Laboratory<'a> {
     pub command: &'a (dyn Fn(&str) -> Command + Sync),
     /// Set to stop: the current runs end, and none of their processes remains.
     pub interrupted: &'a AtomicBool,
-}
-
-/// The result of a check.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// How the library was loaded.
-    pub mode: LoadMode,
-    /// A verdict for each clause; for a broken one, each way in which it was broken.
-    pub findings: Vec<Finding>,
-    /// The calls that the model answered with an error.
-    pub refused: Vec<RefusedCall>,
-    /// Whether the profiler was loaded, and did nothing in any run: no event mask, no call of Info that its work needs.
-    pub did_nothing: bool,
-    /// Runs made.
-    pub runs: u64,
-    /// Runs skipped after too many hangs of the same runtime.
-    pub left_out: u64,
-    /// Why runs could not be checked.
-    pub failures: BTreeSet<String>,
-}
-
-impl Report {
-    /// Whether any clause was broken.
-    pub fn has_broken(&self) -> bool {
-        self.findings.iter().any(|finding| finding.verdict == Verdict::Broken)
-    }
-}
-
-/// One run, seen from outside.
-struct RunResult {
-    runtime_version: RuntimeVersion,
-    seed: u64,
-    lines: Vec<Line>,
-    hung: bool,
-    asked: bool,
 }
 
 impl Laboratory<'_> {
@@ -162,16 +131,20 @@ impl Laboratory<'_> {
     fn one(&self, run_processes: &RunProcesses, order: &RunSpec) -> io::Result<RunResult> {
         let page = Page::new()?;
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
+        let (reader, stdout, stderr) = OutputReader::begin()?;
         let mut command = (self.command)(&words);
-        command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(page.for_run()?).stdout(stdout).stderr(stderr);
         // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
+        drop(command);
         let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
         let ended = wait(run.pid, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
         let status = run.end()?;
+        let output = reader.end();
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
+        let own_lines = lines.len();
         if !ended && is_done {
             let message = format!("the process did not end within {} seconds", longest.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
@@ -184,9 +157,13 @@ impl Laboratory<'_> {
             || lines
                 .iter()
                 .any(|line| matches!(line, Line::Broken { message, .. } if message.contains("has not returned")));
+        if output.has_stdout {
+            lines.push(Line::Seen(WRITES.to_owned()));
+        }
         let asked = lines.contains(&Line::AskedForDetach);
         let runtime_version = RuntimeVersion::by_name(&order.runtime_version).unwrap_or(RuntimeVersion::Core8);
-        Ok(RunResult { runtime_version, seed: order.seed, lines, hung, asked })
+        let (seed, backtrace) = (order.seed, backtrace::frames(&page));
+        Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, stderr: output.stderr })
     }
 }
 
@@ -220,77 +197,4 @@ fn wait(pid: Pid, longest: Duration, interrupted: &AtomicBool) -> io::Result<boo
         }
     }
     Ok(false)
-}
-
-/// A run, by its seed and its runtime.
-type Origin = (u64, &'static str);
-
-/// The runs with each event, by clause, callback and message.
-type Events<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), BTreeSet<Origin>>;
-
-/// Turns runs into verdicts.
-fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
-    let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
-    let mut report = Report { mode, failures, ..Report::default() };
-    let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Events::new());
-    let (mut remarks, mut refused, mut works) = (Events::new(), BTreeMap::<_, BTreeSet<Origin>>::new(), false);
-    for ran in all.iter().flatten() {
-        report.runs += 1;
-        let origin = (ran.seed, name(ran.runtime_version));
-        for line in &ran.lines {
-            match line {
-                Line::Exercised(clause) => _ = exercised.insert(clause.as_str()),
-                Line::Broken { clause, callback, message } => {
-                    _ = broken.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
-                }
-                Line::Remark { clause, callback, message } => {
-                    _ = remarks.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
-                }
-                Line::Refused { call, code } => {
-                    _ = refused.entry((call.as_str(), *code)).or_default().insert(origin);
-                }
-                Line::Note { clause, message } => _ = notes.insert(clause.as_str(), message.as_str()),
-                Line::Failed(words) => _ = report.failures.insert(words.clone()),
-                Line::Worked => works = true,
-                Line::AskedForDetach | Line::UnloadBegins { .. } | Line::UnloadIsOver | Line::Done => {}
-            }
-        }
-    }
-    let mut findings = findings_of(&broken, Verdict::Broken);
-    findings.extend(findings_of(&remarks, Verdict::Remark));
-    let is_settled = |clause: &str| broken.keys().chain(remarks.keys()).any(|key| key.0 == clause);
-    let rest = CLAUSES.iter().filter(|clause| clause.is_checked(mode) && !is_settled(clause.id)).map(|clause| {
-        if exercised.contains(clause.id) {
-            Finding::of(clause.id, Verdict::Honoured, clause.honoured)
-        } else {
-            Finding::of(clause.id, Verdict::NotExercised, notes.get(clause.id).copied().unwrap_or(clause.exercise))
-        }
-    });
-    findings.extend(rest);
-    findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
-    report.findings = findings;
-    report.did_nothing = !works && exercised.contains(mode.clause_of_load());
-    let call = |((call, code), runs): ((&str, u32), BTreeSet<Origin>)| RefusedCall {
-        call: call.to_owned(),
-        code: format!("{code:#010x}"),
-        runs: runs.len() as u64,
-    };
-    report.refused = refused.into_iter().map(call).collect();
-    report
-}
-
-fn findings_of(events: &Events, verdict: Verdict) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for ((clause, callback, message), runs) in events {
-        if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
-            findings.push(Finding {
-                runs: Some(runs.len() as u64),
-                seed: runs.first().map(|(seed, _)| *seed),
-                runtime_version: runs.first().map(|(_, runtime_version)| (*runtime_version).to_owned()),
-                callback: callback.map(str::to_owned),
-                ..Finding::of(clause, verdict, message)
-            });
-        }
-    }
-    findings
 }

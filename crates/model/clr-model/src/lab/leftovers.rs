@@ -53,6 +53,12 @@ impl ProcessState {
         threads
     }
 
+    /// Whether descriptors of this state are closed now.
+    pub fn has_closed_descriptors(&self) -> bool {
+        let now = descriptors();
+        self.descriptors.keys().any(|number| !now.contains_key(number))
+    }
+
     /// The resources beyond `before`, except the thread `asker`.
     pub fn beyond(&self, before: &ProcessState, asker: Option<u32>) -> Vec<Leftover> {
         let way_in = |what: String| Leftover { is_a_way_in: true, what };

@@ -106,7 +106,7 @@ impl Run {
         } else if self.refuses_class.load(Ordering::SeqCst) {
             let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
             monitor::broken_in(clause, Some("DllGetClassObject"), &message);
-        } else if !monitor::has_broken("ATT-06") && !monitor::has_broken(clause) {
+        } else if !monitor::has_failed() && !monitor::has_broken("ATT-06") && !monitor::has_broken(clause) {
             let hint = if code == HResult::CLASS_E_CLASSNOTAVAILABLE {
                 "; give the profiler's class with --clsid"
             } else {

@@ -5,7 +5,6 @@ use super::library_file::{self, LibraryFile};
 use super::monitor;
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
-use super::unload;
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -174,9 +173,12 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
             run.live_from_start(order.class, life);
         }
     }
+    monitor::look_around();
     schedule::stop();
     monitor::exercised("MOD-01");
     monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
+    // The process exits now. The profiler may have closed descriptors of the run: closing them again would abort it.
+    std::mem::forget(run);
     Ok(())
 }
 
@@ -376,8 +378,8 @@ const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never r
 
 /// The runtime has unloaded the library. Threads of the profiler get time to end, and a crash time to come.
 pub(super) fn check_unload() {
-    until(LAST_INSTRUCTIONS, || monitor::has_broken(unload::CLAUSE) || unload::has_no_threads());
-    unload::is_over();
+    until(LAST_INSTRUCTIONS, monitor::unload_is_settled);
+    monitor::unload_is_over();
 }
 
 /// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
