@@ -72,7 +72,7 @@ extern "C" fn loaded() {
         Fault::CrashesOnLoad => unsafe { libc::abort() },
         // SAFETY: takes no pointers. It ends the process at once, which is the fault.
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
-        Fault::HangsOnLoad => profiler::never_return(),
+        Fault::HangsOnLoad => shared::never_return(),
         _ => {}
     }
 }

@@ -1,7 +1,7 @@
 //! The callbacks of a correct profiler, and the place of each fault in them.
 
 use crate::fault::{Fault, fault};
-use crate::shared::Shared;
+use crate::shared::{Shared, never_return};
 use crate::{own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
@@ -319,14 +319,6 @@ impl ProfilerCallback for Profiler {
         if fault() == Fault::HangsInDetachSucceeded {
             never_return();
         }
-    }
-}
-
-/// Waits forever.
-pub fn never_return() {
-    loop {
-        // SAFETY: takes no arguments.
-        unsafe { libc::pause() };
     }
 }
 

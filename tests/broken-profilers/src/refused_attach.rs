@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::own_thread::hold_library_until_thread_ends;
-use crate::profiler::never_return;
+use crate::shared::never_return;
 use corprof::HResult;
 use std::ffi::c_void;
 use std::ptr::null_mut;
