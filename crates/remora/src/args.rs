@@ -30,7 +30,7 @@ Exit status:
    0  done; for `record`: and nothing was left in the process
    1  for `lab`: the profiler broke a clause
    2  the flags make no sense
-   3  for `lab`: the profiler attached and did nothing
+   3  for `lab`: the profiler was loaded and did nothing
   1x  the process cannot be recorded
   2x  the output cannot be written
   3x  the recording file cannot be read

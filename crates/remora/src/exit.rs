@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     Unexpected = 1,
     /// Invalid flags. `lab`: the laboratory itself failed.
     Usage = 2,
-    /// `lab`: the profiler attached and did nothing.
+    /// `lab`: the profiler was loaded and did nothing.
     DidNothing = 3,
     /// No such process, or several.
     NoProcess = 10,

@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::lab::{
-    ClientData, Finding, Laboratory, RefusedCall, Report, RunSpec, Verdict, run::run as run_in_model,
+    ClientData, CrashedRun, Finding, Laboratory, LoadMode, Observation, RefusedCall, Report, RunSpec, Verdict,
+    run::run as run_in_model,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
@@ -27,15 +28,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// JSON output. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
 struct LabOutput<'a> {
+    mode: LoadMode,
     findings: &'a [Finding],
     refused: &'a [RefusedCall],
+    observations: &'a [Observation],
     did_nothing: bool,
     runs: u64,
     left_out: u64,
 }
 
 /// Why the verdicts on such a profiler are no praise.
-const DID_NOTHING: &str = "remora: the profiler attached and did nothing: it set no event mask and asked the runtime for nothing; profilers that only work from startup do so";
+const DID_NOTHING: &str = "remora: the profiler attached and did nothing: it set no event mask and asked the runtime for nothing; if it only works from startup, test it with `--from-start`";
+/// The same for one that was loaded at startup.
+const DID_NOTHING_FROM_START: &str = "remora: the profiler was loaded at startup and did nothing: it set no event mask and asked the runtime for nothing";
 
 /// Runs the command.
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
@@ -66,6 +71,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         library_for_heaps,
         class: args.clsid,
         client_data: args.client_data.as_deref().map(client_data).transpose()?,
+        mode: if args.from_start { LoadMode::FromStart } else { LoadMode::Attach },
+        wait: args.wait,
         runtime_versions: runtime_versions(&args.runtime_version),
         seeds: u64::from(args.seeds),
         command: &command,
@@ -85,7 +92,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         return Ok(Exit::BROKEN);
     }
     if report.did_nothing {
-        note(DID_NOTHING);
+        note(if args.from_start { DID_NOTHING_FROM_START } else { DID_NOTHING });
         return Ok(Exit::DidNothing);
     }
     Ok(Exit::Done)
@@ -143,8 +150,10 @@ fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {
 fn show(report: &Report, json: bool) -> Result<(), Failure> {
     if json {
         return out(&Page::json(&LabOutput {
+            mode: report.mode,
             findings: &report.findings,
             refused: &report.refused,
+            observations: &report.observations,
             did_nothing: report.did_nothing,
             runs: report.runs,
             left_out: report.left_out,
@@ -153,7 +162,11 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
     out(&text(report))?;
     note(&summary(report));
     let were = if report.runs == 1 { "was" } else { "were" };
-    note(&format!("{} {were} made; a seed repeats the runtime's side only", counted(report.runs, "run")));
+    let how = match report.mode {
+        LoadMode::Attach => "by an attach (InitializeForAttach)",
+        LoadMode::FromStart => "from startup (Initialize)",
+    };
+    note(&format!("{} {were} made {how}; a seed repeats the runtime's side only", counted(report.runs, "run")));
     if report.left_out > 0 {
         note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
     }
@@ -188,16 +201,39 @@ fn text(report: &Report) -> Page {
             finding.runtime_version.as_deref().map(|runtime_version| format!("on {runtime_version}")),
             finding.seed.map(|seed| format!("seed {seed}")),
             finding.runs.map(|runs| format!("{runs} of {}", counted(report.runs, "run"))),
+            finding
+                .preemption_ms
+                .map(|delay| format!("only if a thread is preempted for {:.1} s", delay as f64 / 1000.0)),
         ];
         let place: Vec<String> = place.into_iter().flatten().collect();
         let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
         text += line(format!("{}  {verdict} {}{place}", finding.clause, finding.message));
+        text += finding.crash.as_ref().map(crashed_run).unwrap_or_default();
     }
     if !report.refused.is_empty() {
         text += line("The model refused these calls:");
     }
     for refused in &report.refused {
         text += line(format!("{} {} ({})", refused.call, refused.code, counted(refused.runs, "run")));
+    }
+    for seen in &report.observations {
+        text += line(format!("Seen: {} ({})", seen.message, counted(seen.runs, "run")));
+    }
+    text
+}
+
+/// Where a run crashed, and its last words.
+fn crashed_run(run: &CrashedRun) -> Page {
+    let mut text = Page::default();
+    if run.backtrace.is_empty() && run.stderr.is_empty() {
+        return text;
+    }
+    text += line(format!("    seed {} on {}:", run.seed, run.runtime_version));
+    for frame in &run.backtrace {
+        text += line(format!("      at {frame}"));
+    }
+    for words in run.stderr.lines() {
+        text += line(format!("      stderr: {words}"));
     }
     text
 }

@@ -1,7 +1,7 @@
 //! A profiler object that predates attach: it knows ICorProfilerCallback2 and nothing newer.
 
 use crate::fault::{Fault, fault};
-use crate::profiler::never_return;
+use crate::shared::never_return;
 use corprof::{Guid, HResult, sys};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -32,6 +32,36 @@ faults! {
     IsTooOld = "is-too-old",
     /// InitializeForAttach refuses, which is allowed.
     RefusesAttach = "refuses-attach",
+    /// None; it refuses its attach after its thread has ended.
+    JoinsBeforeRefusal = "joins-before-refusal",
+    /// None; it refuses its attach, and its destructor joins its thread.
+    JoinsAtUnload = "joins-at-unload",
+    /// It refuses its attach while its thread runs in the library.
+    RefusesWithThread = "refuses-with-thread",
+    /// It refuses its attach while its thread sleeps in the library.
+    RefusesWithSleeper = "refuses-with-sleeper",
+    /// It refuses its attach while its thread, which holds a reference on the library, runs.
+    RefusesWithHolder = "refuses-with-holder",
+    /// It refuses its attach while its thread runs, and its destructor frees what the thread uses.
+    RefusesAndFrees = "refuses-and-frees",
+    /// It refuses its attach while its thread runs, and its last Release frees what the thread uses.
+    FreesAtRelease = "frees-at-release",
+    /// None; it only works from startup, and does nothing when it is attached.
+    OnlyFromStart = "only-from-start",
+    /// Its Initialize never returns.
+    HangsInInitialize = "hangs-in-initialize",
+    /// None; it requests its detach after more than a second.
+    DetachesLate = "detaches-late",
+    /// None; it writes to standard output.
+    WritesToStdout = "writes-to-stdout",
+    /// It closes every descriptor of the process.
+    ClosesDescriptors = "closes-descriptors",
+    /// None; it starts a process, and waits for its end.
+    StartsProcess = "starts-process",
+    /// It forks, and the copy goes on as if it was the target.
+    Forks = "forks",
+    /// It writes much to standard error, with control characters, and crashes when a module has loaded.
+    CrashesLoudly = "crashes-loudly",
     /// Its constructor crashes.
     CrashesOnLoad = "crashes-on-load",
     /// Its constructor ends the process.

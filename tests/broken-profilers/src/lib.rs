@@ -16,6 +16,7 @@ mod before_attach;
 mod fault;
 mod own_thread;
 mod profiler;
+mod refused_attach;
 mod rejit;
 mod shared;
 
@@ -71,10 +72,19 @@ extern "C" fn loaded() {
         Fault::CrashesOnLoad => unsafe { libc::abort() },
         // SAFETY: takes no pointers. It ends the process at once, which is the fault.
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
-        Fault::HangsOnLoad => profiler::never_return(),
+        Fault::HangsOnLoad => shared::never_return(),
         _ => {}
     }
 }
+
+/// Runs at the unload of the library.
+extern "C" fn unloaded() {
+    refused_attach::unloaded();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOADED: extern "C" fn() = unloaded;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -13,6 +13,9 @@ const EXPECTED: u32 = 1;
 /// Time between two checks whether the attach is complete, microseconds.
 const PAUSE: u32 = 100;
 
+/// Later than the laboratory waits by default, microseconds.
+const LATE: u32 = 1_500_000;
+
 /// The number of checks after which an impatient profiler stops waiting.
 const LONGEST_TURNS: u32 = 20;
 
@@ -39,6 +42,10 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
         // SAFETY: takes no pointers.
         unsafe { libc::usleep(PAUSE) };
         turns += 1;
+    }
+    if fault() == Fault::DetachesLate {
+        // SAFETY: takes no pointers.
+        unsafe { libc::usleep(LATE) };
     }
     let info = shared.info();
     drop(shared);
@@ -67,8 +74,9 @@ pub fn pin_library() -> *mut c_void {
     unsafe { libc::dlopen(own.dli_fname.cast::<c_char>(), libc::RTLD_NOW | libc::RTLD_NOLOAD) }
 }
 
-/// The C library releases the reference after the thread's last frame in this library.
-fn hold_library_until_thread_ends() {
+/// Takes a reference on this library for the running thread.
+/// The C library releases it after the thread's last frame in this library.
+pub fn hold_library_until_thread_ends() {
     type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
     unsafe extern "C" {
         fn __cxa_thread_atexit_impl(close: Close, handle: *mut c_void, of: *mut c_void) -> c_int;

@@ -1,10 +1,11 @@
 //! The callbacks of a correct profiler, and the place of each fault in them.
 
 use crate::fault::{Fault, fault};
-use crate::shared::Shared;
-use crate::{own_thread, rejit};
+use crate::shared::{Shared, never_return};
+use crate::{own_thread, refused_attach, rejit};
 use corprof::{
-    Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, sys,
+    Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
+    sys,
 };
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -25,6 +26,10 @@ const EXCEPTIONS: u32 = 0x40;
 const VARIABLE: &str = "REMORA_TEST_OF_THE_LAB";
 /// Client data that no command line can pass.
 const NO_TEXT: &[u8] = &[0xFF, 0, 0xFE];
+/// More than any process of a test has.
+const DESCRIPTORS: c_int = 1024;
+/// More than a pipe holds.
+const LOUD_LINES: usize = 100_000;
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
 /// The client data of [`Fault::KeepsClientData`].
@@ -50,6 +55,7 @@ impl Profiler {
                 | Fault::HangsInShutdown
                 | Fault::OwnThread
                 | Fault::OnlyNotified
+                | Fault::DetachesLate
                 | Fault::DetachesUnheard
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
@@ -69,6 +75,14 @@ impl Profiler {
     }
 }
 
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        if fault() == Fault::FreesAtRelease {
+            refused_attach::free();
+        }
+    }
+}
+
 impl ProfilerCallback for Profiler {
     fn load_as_notification_only(&self) -> bool {
         if fault() == Fault::HangsBeforeAttach {
@@ -77,9 +91,32 @@ impl ProfilerCallback for Profiler {
         matches!(fault(), Fault::OnlyNotified | Fault::DetachesUnheard)
     }
 
+    fn initialize(&self, info: Info<Startup, Alive>) -> Result<(), HResult> {
+        let raw = info.as_raw();
+        self.0.info.store(raw, Ordering::SeqCst);
+        let mask = if fault() == Fault::SetsRejit { MODULE_LOADS | REJIT } else { MODULE_LOADS };
+        match fault() {
+            Fault::DoesNothing => return Ok(()),
+            Fault::RefusesAttach => return Err(HResult::E_FAIL),
+            Fault::RefusesWithThread => return Err(refused_attach::refuse()),
+            Fault::HangsInInitialize => never_return(),
+            _ => {}
+        }
+        // SAFETY: the runtime keeps Info valid until it accepts a detach.
+        unsafe { sys::ICorProfilerInfo5::SetEventMask2(raw.cast(), mask, 0) };
+        match fault() {
+            Fault::OwnThread | Fault::AsksWithoutReference => own_thread::start(&self.0),
+            Fault::LeavesTimer => leave_timer(),
+            _ => {}
+        }
+        // No ProfilerAttachComplete follows.
+        self.0.completed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
     fn initialize_for_attach(&self, info: Info<Attached, Alive>, client_data: &[u8]) -> Result<(), HResult> {
         let raw = info.as_raw();
-        if fault() == Fault::DoesNothing {
+        if matches!(fault(), Fault::DoesNothing | Fault::OnlyFromStart) {
             return Ok(());
         }
         self.0.info.store(raw, Ordering::SeqCst);
@@ -92,6 +129,13 @@ impl ProfilerCallback for Profiler {
         }
         match fault() {
             Fault::RefusesAttach => return Err(HResult::E_FAIL),
+            Fault::JoinsBeforeRefusal
+            | Fault::JoinsAtUnload
+            | Fault::RefusesWithThread
+            | Fault::RefusesWithSleeper
+            | Fault::RefusesWithHolder
+            | Fault::RefusesAndFrees
+            | Fault::FreesAtRelease => return Err(refused_attach::refuse()),
             Fault::EnumeratesEarly => drop(info.enum_modules()),
             Fault::ForbiddenFlags => {
                 // SAFETY: the runtime keeps Info valid until it accepts a detach.
@@ -132,6 +176,16 @@ impl ProfilerCallback for Profiler {
             Fault::IsTraced => be_traced(),
             // SAFETY: takes no pointers. It stops the process, which is the fault.
             Fault::Stops => _ = unsafe { libc::raise(libc::SIGSTOP) },
+            Fault::WritesToStdout => write(1, b"{\"not\": \"ours\"}\n"),
+            // SAFETY: takes numbers only. The descriptors belong to others, which is the fault.
+            Fault::ClosesDescriptors => (0..DESCRIPTORS).for_each(|number| _ = unsafe { libc::close(number) }),
+            Fault::StartsProcess => start_process(),
+            // SAFETY: both go on, which is the fault.
+            Fault::Forks => _ = unsafe { libc::fork() },
+            Fault::CrashesLoudly => {
+                (0..LOUD_LINES).for_each(|_| write(2, b"noise\n"));
+                write(2, b"last \x1b[31mwords\xff\n");
+            }
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -141,9 +195,11 @@ impl ProfilerCallback for Profiler {
 
     fn profiler_attach_complete(&self) {
         match fault() {
-            Fault::OwnThread | Fault::OnlyNotified | Fault::CallsAfterSealing | Fault::AsksWithoutReference => {
-                own_thread::start(&self.0)
-            }
+            Fault::OwnThread
+            | Fault::OnlyNotified
+            | Fault::CallsAfterSealing
+            | Fault::AsksWithoutReference
+            | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
             Fault::LeavesSession => start_session(self.info()),
@@ -188,7 +244,9 @@ impl ProfilerCallback for Profiler {
     fn module_load_finished(&self, _: ModuleId, _: HResult) {
         match fault() {
             // SAFETY: none: the invalid write is the fault.
-            Fault::Crashes => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
+            Fault::Crashes | Fault::CrashesLoudly => unsafe {
+                std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
+            },
             // SAFETY: takes no pointers. It ends the process, which is the fault.
             Fault::Exits => unsafe { libc::_exit(7) },
             // SAFETY: none: the runtime has freed this memory, which is the fault.
@@ -261,14 +319,6 @@ impl ProfilerCallback for Profiler {
         if fault() == Fault::HangsInDetachSucceeded {
             never_return();
         }
-    }
-}
-
-/// Waits forever.
-pub fn never_return() {
-    loop {
-        // SAFETY: takes no arguments.
-        unsafe { libc::pause() };
     }
 }
 
@@ -354,6 +404,23 @@ fn leave_child() {
     if unsafe { libc::fork() } == 0 {
         never_return();
     }
+}
+
+fn write(descriptor: c_int, bytes: &[u8]) {
+    // SAFETY: as many bytes as the list has.
+    unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// It ends at once.
+fn start_process() {
+    // SAFETY: the child only ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: takes a number.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: the status is not wanted.
+    unsafe { libc::waitpid(child, null_mut(), 0) };
 }
 
 fn leave_descriptor() {

@@ -1,4 +1,4 @@
-//! State shared by the callbacks of a profiler and its thread.
+//! What the callbacks of a profiler and its threads share.
 
 use corprof::sys;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -17,5 +17,13 @@ impl Shared {
     /// The runtime's Info object.
     pub fn info(&self) -> *mut sys::ICorProfilerInfo {
         self.info.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits forever.
+pub fn never_return() {
+    loop {
+        // SAFETY: takes no arguments.
+        unsafe { libc::pause() };
     }
 }

@@ -3,7 +3,9 @@
 use super::up_to_a_million;
 use clap::Args;
 use remora_clr_model::differences::RuntimeVersion;
+use remora_terminal::duration;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Flags of `remora lab`.
 #[derive(Debug, Args)]
@@ -18,6 +20,12 @@ pub(crate) struct LabArgs {
     /// What InitializeForAttach gets: a text, where {pid} becomes the process's number, or a file's bytes [default: nothing]
     #[arg(long, value_name = "TEXT|@FILE")]
     pub(crate) client_data: Option<String>,
+    /// Load it before the program starts, with Initialize, instead of attaching it
+    #[arg(long, requires = "library", conflicts_with = "client_data")]
+    pub(crate) from_start: bool,
+    /// How long to wait for the profiler's request to detach: 500ms, 10s, 2m
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = wait)]
+    pub(crate) wait: Duration,
     /// The runtime: desktop4, core3.1, core6, core8, core9, core10 or core11; may be given again [default: core3.1 to core10]
     #[arg(long, alias = "personality", value_name = "RUNTIME", value_parser = runtime_version)]
     pub(crate) runtime_version: Vec<RuntimeVersion>,
@@ -34,12 +42,13 @@ Each run is a process of its own: a profiler that crashes, hangs or exits is a f
 runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
 
 Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed, 3 the profiler
-attached and did nothing.
+was loaded and did nothing.
 docs/authors/lab.md says what the verdicts mean, and how to have nearly every clause exercised.
 
 Examples:
   remora lab ./libprofiler.so
   remora lab ./libprofiler.so --clsid 6c1f3a52-0d7e-4b0a-9a55-2f1f6d0b8e11 --runtime-version core8
+  remora lab --from-start ./libprofiler.so
   remora lab --seeds 200 --json          Remora's own agent";
 
 /// Flags of `remora lab-run`.
@@ -47,6 +56,14 @@ Examples:
 pub(crate) struct LabRunArgs {
     /// What to do, as `lab` writes it
     pub(crate) order: String,
+}
+
+/// A run that waits longer would look as if it hung.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+
+fn wait(text: &str) -> Result<Duration, String> {
+    let wait = duration::parse(text)?;
+    if wait > LONGEST_WAIT { Err("it is at most 10m".to_owned()) } else { Ok(wait) }
 }
 
 fn runtime_version(text: &str) -> Result<RuntimeVersion, String> {

@@ -1,6 +1,35 @@
 //! The clauses that the laboratory checks, and its verdicts.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+/// How the library is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoadMode {
+    /// It is attached: InitializeForAttach.
+    #[default]
+    Attach,
+    /// The runtime loads it before the program starts: Initialize.
+    FromStart,
+}
+
+impl LoadMode {
+    /// The clause that every profiler exercises that is loaded.
+    pub fn clause_of_load(self) -> &'static str {
+        match self {
+            LoadMode::Attach => "ATT-20",
+            LoadMode::FromStart => "ATT-17",
+        }
+    }
+
+    /// The callback with which it begins.
+    pub fn first_callback(self) -> &'static str {
+        match self {
+            LoadMode::Attach => "InitializeForAttach",
+            LoadMode::FromStart => "Initialize",
+        }
+    }
+}
 
 /// The verdict on a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -33,14 +62,50 @@ pub struct Finding {
     pub callback: Option<String>,
     /// The fault; for a clause that was not broken, its requirement.
     pub message: String,
+    /// It was only found where the laboratory delayed a thread for so long, milliseconds of the runtime's time: the shortest of these delays.
+    pub preemption_ms: Option<u64>,
+    /// If the process died of it, or hung: one such run.
+    pub crash: Option<CrashedRun>,
 }
 
 impl Finding {
     /// A finding of no particular run.
     pub(super) fn of(clause: &str, verdict: Verdict, message: &str) -> Finding {
         let (clause, message) = (clause.to_owned(), message.to_owned());
-        Finding { clause, verdict, message, runs: None, seed: None, runtime_version: None, callback: None }
+        Finding {
+            clause,
+            verdict,
+            message,
+            runs: None,
+            seed: None,
+            runtime_version: None,
+            callback: None,
+            preemption_ms: None,
+            crash: None,
+        }
     }
+}
+
+/// A run that died, or was ended, in the machine-readable form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CrashedRun {
+    /// The run.
+    pub seed: u64,
+    /// Its runtime.
+    pub runtime_version: String,
+    /// Where it crashed, innermost frame first: a file, and the offset in it. Empty if it did not crash.
+    pub backtrace: Vec<String>,
+    /// The last lines of its standard error.
+    pub stderr: String,
+}
+
+/// Something about the profiler that no clause is about, in the machine-readable form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Observation {
+    /// What it did.
+    pub message: String,
+    /// The number of runs in which it did.
+    pub runs: u64,
 }
 
 /// A call that the model answered with an error, in the machine-readable form.
@@ -65,16 +130,32 @@ pub struct Clause {
     pub exercise: &'static str,
 }
 
+/// Clauses about an attach. The others are also checked from startup.
+const ONLY_ATTACHED: [&str; 7] = ["ATT-09", "ATT-10", "ATT-12", "ATT-20", "CAT-02", "DET-12", "DET-18"];
+/// Clauses about startup.
+const ONLY_FROM_START: [&str; 1] = ["ATT-17"];
+
+impl Clause {
+    /// Whether it is checked for a library that is loaded in this way.
+    pub fn is_checked(&self, mode: LoadMode) -> bool {
+        match mode {
+            LoadMode::Attach => !ONLY_FROM_START.contains(&self.id),
+            LoadMode::FromStart => !ONLY_ATTACHED.contains(&self.id),
+        }
+    }
+}
+
 const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str) -> Clause {
     Clause { id, honoured, exercise }
 }
 
 /// All clauses.
-pub const CLAUSES: [Clause; 21] = [
+pub const CLAUSES: [Clause; 22] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
     clause("ATT-12", "only flags that it may set are asked for", "SetEventMask must be called"),
+    clause("ATT-17", "class factory, object and Initialize all succeed", "Initialize must succeed"),
     clause(
         "ATT-20",
         "class factory, object, ICorProfilerCallback3, InitializeForAttach and ProfilerAttachComplete all succeed",

@@ -1,40 +1,42 @@
 //! Starts runs, several at a time, survives them, and sums up their findings.
 
-use super::clauses::{CLAUSES, Finding, RefusedCall, Verdict};
-use super::page::{Crash, Line, Page};
-use super::run::{ClientData, RunSpec, clause_of_hang, is_of_heap};
+use super::backtrace;
+use super::clauses::LoadMode;
+use super::death::{of_death, of_hang};
+use super::output::OutputReader;
+use super::page::{Line, Page};
+use super::report::{Report, RunResult, add_up};
+use super::run::{ClientData, RunSpec, is_of_heap};
 use super::run_processes::RunProcesses;
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
-use std::collections::{BTreeMap, BTreeSet};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Longest run. A longer one hangs where it cannot detect it itself, for example in a constructor of the library.
+/// Longest run, besides its waits for detach requests. A longer one hangs where it cannot detect it itself, for example in a constructor of
+/// the library.
 const LONGEST_RUN: Duration = Duration::from_secs(15);
 /// The number of waits that this is divided into.
 const TURNS: u32 = 100;
-/// How long the first run of each runtime waits for a detach request. Later runs wait as long if one came.
-const TIMEOUT: Duration = Duration::from_secs(1);
+/// The most waits of a run: it may attach twice.
+const WAITS: u32 = 2;
+/// How long the first run of each runtime waits for a detach request by default. Later runs wait as long if one came.
+pub const WAIT: Duration = Duration::from_secs(1);
 /// The wait of later runs if no request came.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
 /// Maximum of hanging runs for a runtime; the remaining runs are skipped.
 const MOST_HANGS: usize = 2;
-/// Maximum of reported findings for a clause; more would repeat them.
-const MOST_OF_A_CLAUSE: usize = 8;
 /// Runs at a time per CPU: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
 
-/// The exit status of the dynamic linker.
-const OF_THE_LINKER: i32 = 127;
-/// Its explanation.
-const NO_SYMBOL: &str =
-    ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
+/// Standard output is the program's.
+const WRITES: &str = "the profiler writes to standard output, which belongs to the program";
 
 /// The subject and the settings of a check.
 pub struct Laboratory<'a> {
@@ -46,6 +48,10 @@ pub struct Laboratory<'a> {
     pub class: Option<u128>,
     /// The data for InitializeForAttach; empty if none is given.
     pub client_data: Option<ClientData>,
+    /// How the library is loaded.
+    pub mode: LoadMode,
+    /// How long the first run of each runtime waits for a detach request: [`WAIT`] by default.
+    pub wait: Duration,
     /// The runtimes.
     pub runtime_versions: Vec<RuntimeVersion>,
     /// Schedules for each runtime.
@@ -56,44 +62,11 @@ pub struct Laboratory<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-/// The result of a check.
-#[derive(Debug, Default)]
-pub struct Report {
-    /// A verdict for each clause; for a broken one, each way in which it was broken.
-    pub findings: Vec<Finding>,
-    /// The calls that the model answered with an error.
-    pub refused: Vec<RefusedCall>,
-    /// Whether the profiler was attached, and did nothing in any run: no event mask, no call of Info that its work needs.
-    pub did_nothing: bool,
-    /// Runs made.
-    pub runs: u64,
-    /// Runs skipped after too many hangs of the same runtime.
-    pub left_out: u64,
-    /// Why runs could not be checked.
-    pub failures: BTreeSet<String>,
-}
-
-impl Report {
-    /// Whether any clause was broken.
-    pub fn has_broken(&self) -> bool {
-        self.findings.iter().any(|finding| finding.verdict == Verdict::Broken)
-    }
-}
-
-/// One run, seen from outside.
-struct RunResult {
-    runtime_version: RuntimeVersion,
-    seed: u64,
-    lines: Vec<Line>,
-    hung: bool,
-    asked: bool,
-}
-
 impl Laboratory<'_> {
     /// Makes all runs.
     pub fn run(&self) -> Report {
         let run_processes = RunProcesses::new();
-        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, TIMEOUT)).collect();
+        let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, self.wait)).collect();
         let mut all = self.all(&run_processes, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
@@ -103,12 +76,12 @@ impl Laboratory<'_> {
             .flat_map(|seed| self.runtime_versions.iter().map(move |one| (seed, *one)))
             .map(|(seed, one)| {
                 let leaves = asked.get(name(one)).copied().unwrap_or(false);
-                self.order(one, seed, if leaves { TIMEOUT } else { SHORT_TIMEOUT })
+                self.order(one, seed, if leaves { self.wait } else { self.wait.min(SHORT_TIMEOUT) })
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
         all.extend(self.all(&run_processes, &later));
-        let mut report = add_up(&all);
+        let mut report = add_up(self.mode, &all);
         report.left_out = wanted - all.len() as u64;
         report
     }
@@ -116,7 +89,8 @@ impl Laboratory<'_> {
     fn order(&self, runtime_version: RuntimeVersion, seed: u64, timeout: Duration) -> RunSpec {
         let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
         let (class, client_data) = (self.class, self.client_data.clone());
-        RunSpec { library, class, client_data, runtime_version: name(runtime_version).to_owned(), seed, timeout }
+        let runtime_version = name(runtime_version).to_owned();
+        RunSpec { library, class, client_data, mode: self.mode, runtime_version, seed, timeout }
     }
 
     /// Several runs at a time. Missing results were skipped.
@@ -157,20 +131,25 @@ impl Laboratory<'_> {
     fn one(&self, run_processes: &RunProcesses, order: &RunSpec) -> io::Result<RunResult> {
         let page = Page::new()?;
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
+        let (reader, stdout, stderr) = OutputReader::begin()?;
         let mut command = (self.command)(&words);
-        command.stdin(page.for_run()?).stdout(Stdio::null()).stderr(Stdio::null());
+        command.stdin(page.for_run()?).stdout(stdout).stderr(stderr);
         // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
-        let ended = wait(run.pid, self.interrupted)?;
+        drop(command);
+        let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
+        let ended = wait(run.pid, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
         let status = run.end()?;
+        let output = reader.end();
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
+        let own_lines = lines.len();
         if !ended && is_done {
-            let message = format!("the process did not end within {} seconds", LONGEST_RUN.as_secs());
+            let message = format!("the process did not end within {} seconds", longest.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
-            lines.extend(of_hang(&page, stopped));
+            lines.extend(of_hang(&page, stopped, longest));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done));
         }
@@ -178,9 +157,13 @@ impl Laboratory<'_> {
             || lines
                 .iter()
                 .any(|line| matches!(line, Line::Broken { message, .. } if message.contains("has not returned")));
+        if output.has_stdout {
+            lines.push(Line::Seen(WRITES.to_owned()));
+        }
         let asked = lines.contains(&Line::AskedForDetach);
         let runtime_version = RuntimeVersion::by_name(&order.runtime_version).unwrap_or(RuntimeVersion::Core8);
-        Ok(RunResult { runtime_version, seed: order.seed, lines, hung, asked })
+        let (seed, backtrace) = (order.seed, backtrace::frames(&page));
+        Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, stderr: output.stderr })
     }
 }
 
@@ -199,9 +182,10 @@ fn name(runtime_version: RuntimeVersion) -> &'static str {
 }
 
 /// Whether the process ended in time. It waits in turns: while the whole machine is suspended, only one turn passes.
-fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
+fn wait(pid: Pid, longest: Duration, interrupted: &AtomicBool) -> io::Result<bool> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
-    let turn = Timespec { tv_sec: 0, tv_nsec: (LONGEST_RUN / TURNS).as_nanos() as i64 };
+    let turn = longest / TURNS;
+    let turn = Timespec { tv_sec: turn.as_secs() as i64, tv_nsec: turn.subsec_nanos().into() };
     for _ in 0..TURNS {
         if interrupted.load(Ordering::SeqCst) {
             break;
@@ -213,155 +197,4 @@ fn wait(pid: Pid, interrupted: &AtomicBool) -> io::Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
-    let seats = page.callbacks();
-    if stopped {
-        let message =
-            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
-        let callback = seats.into_iter().next().map(|(_, callback)| callback);
-        return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
-    }
-    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
-        clause: clause_of_hang(&callback).to_owned(),
-        message: format!("{callback} has not returned: the run was ended after {} seconds", LONGEST_RUN.as_secs()),
-        callback: Some(callback),
-    });
-    let hung: Vec<Line> = hung.collect();
-    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
-}
-
-/// A crash, or an unexpected exit.
-fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
-    let seats = page.callbacks();
-    let callback = |seat: Option<usize>| {
-        let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
-        known.map(|(_, callback)| callback.clone())
-    };
-    // A run with a hanging callback kills itself.
-    if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
-        return None;
-    }
-    if let Some(signal) = status.signal() {
-        let crash = page.crash();
-        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
-        let (clause, whence) = place(crash, is_done);
-        let message = format!("the process crashed with {} {whence}", signal_name(signal));
-        return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
-    }
-    if is_done && status.success() {
-        return None;
-    }
-    let code = status.code().unwrap_or_default();
-    let has_failed = page.lines().iter().any(|line| matches!(line, Line::Failed(_)));
-    if has_failed {
-        // The run itself has written the reason.
-        return None;
-    }
-    if seats.is_empty() && !is_done && page.lines().is_empty() {
-        return Some(Line::Failed(format!("a run ended with status {code} before it began")));
-    }
-    let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
-    let message = format!("the process was ended by the profiler, with status {code}{hint}");
-    Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
-}
-
-fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
-    match crash {
-        Some(Crash { freed: 1, .. }) => (
-            "MOD-01",
-            "at its client data: the runtime frees them when InitializeForAttach has returned, so copy what you need later",
-        ),
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, .. }) => {
-            ("DET-05", "in the thread that had asked for the detach: its library was unmapped under it")
-        }
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => {
-            ("DET-04", "at an address of the library after it was unmapped: a way into it was still open")
-        }
-        _ if is_done => ("DET-17", "while it exited"),
-        Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),
-        _ => ("MOD-01", "in what the profiler called or had changed"),
-    }
-}
-
-fn signal_name(signal: i32) -> String {
-    let name = signal_hook::low_level::signal_name(signal);
-    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
-}
-
-/// A run, by its seed and its runtime.
-type Origin = (u64, &'static str);
-
-/// The runs with each event, by clause, callback and message.
-type Events<'a> = BTreeMap<(&'a str, Option<&'a str>, &'a str), BTreeSet<Origin>>;
-
-/// Turns runs into verdicts.
-fn add_up(all: &[Result<RunResult, String>]) -> Report {
-    let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
-    let mut report = Report { failures, ..Report::default() };
-    let (mut exercised, mut notes, mut broken) = (BTreeSet::new(), BTreeMap::new(), Events::new());
-    let (mut remarks, mut refused, mut works) = (Events::new(), BTreeMap::<_, BTreeSet<Origin>>::new(), false);
-    for ran in all.iter().flatten() {
-        report.runs += 1;
-        let origin = (ran.seed, name(ran.runtime_version));
-        for line in &ran.lines {
-            match line {
-                Line::Exercised(clause) => _ = exercised.insert(clause.as_str()),
-                Line::Broken { clause, callback, message } => {
-                    _ = broken.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
-                }
-                Line::Remark { clause, callback, message } => {
-                    _ = remarks.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
-                }
-                Line::Refused { call, code } => {
-                    _ = refused.entry((call.as_str(), *code)).or_default().insert(origin);
-                }
-                Line::Note { clause, message } => _ = notes.insert(clause.as_str(), message.as_str()),
-                Line::Failed(words) => _ = report.failures.insert(words.clone()),
-                Line::Worked => works = true,
-                Line::AskedForDetach | Line::Done => {}
-            }
-        }
-    }
-    let mut findings = findings_of(&broken, Verdict::Broken);
-    findings.extend(findings_of(&remarks, Verdict::Remark));
-    let is_settled = |clause: &str| broken.keys().chain(remarks.keys()).any(|key| key.0 == clause);
-    let rest = CLAUSES.iter().filter(|clause| !is_settled(clause.id)).map(|clause| {
-        if exercised.contains(clause.id) {
-            Finding::of(clause.id, Verdict::Honoured, clause.honoured)
-        } else {
-            Finding::of(clause.id, Verdict::NotExercised, notes.get(clause.id).copied().unwrap_or(clause.exercise))
-        }
-    });
-    findings.extend(rest);
-    findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
-    report.findings = findings;
-    report.did_nothing = !works && exercised.contains(ATTACHED);
-    let call = |((call, code), runs): ((&str, u32), BTreeSet<Origin>)| RefusedCall {
-        call: call.to_owned(),
-        code: format!("{code:#010x}"),
-        runs: runs.len() as u64,
-    };
-    report.refused = refused.into_iter().map(call).collect();
-    report
-}
-
-/// The clause that every attached profiler exercises.
-const ATTACHED: &str = "ATT-20";
-
-fn findings_of(events: &Events, verdict: Verdict) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = Vec::new();
-    for ((clause, callback, message), runs) in events {
-        if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
-            findings.push(Finding {
-                runs: Some(runs.len() as u64),
-                seed: runs.first().map(|(seed, _)| *seed),
-                runtime_version: runs.first().map(|(_, runtime_version)| (*runtime_version).to_owned()),
-                callback: callback.map(str::to_owned),
-                ..Finding::of(clause, verdict, message)
-            });
-        }
-    }
-    findings
 }

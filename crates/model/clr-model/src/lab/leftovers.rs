@@ -46,6 +46,19 @@ impl ProcessState {
         }
     }
 
+    /// The threads now that are not in this state, with their names.
+    pub fn new_threads(&self) -> BTreeMap<u32, String> {
+        let mut threads = threads();
+        threads.retain(|id, _| !self.threads.contains_key(id));
+        threads
+    }
+
+    /// Whether descriptors of this state are closed now.
+    pub fn has_closed_descriptors(&self) -> bool {
+        let now = descriptors();
+        self.descriptors.keys().any(|number| !now.contains_key(number))
+    }
+
     /// The resources beyond `before`, except the thread `asker`.
     pub fn beyond(&self, before: &ProcessState, asker: Option<u32>) -> Vec<Leftover> {
         let way_in = |what: String| Leftover { is_a_way_in: true, what };
@@ -67,7 +80,7 @@ impl ProcessState {
 }
 
 /// With its name, unless it has the inherited one.
-fn named(what: &str, name: &str) -> String {
+pub(super) fn named(what: &str, name: &str) -> String {
     let own = fs::read_to_string("/proc/self/comm").unwrap_or_default();
     if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
@@ -81,6 +94,7 @@ fn kind(name: &str) -> String {
     }
 }
 
+/// Threads that do not belong to the runtime's side and do not end right now, with their names.
 fn threads() -> BTreeMap<u32, String> {
     let Some(os_threads) = os_threads() else { return BTreeMap::new() };
     let ids: Vec<u32> =

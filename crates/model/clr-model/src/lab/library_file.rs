@@ -50,7 +50,10 @@ impl Exports for LibraryFile {
             opened.symbol(c"DllGetClassObject")
         };
         let Some(function) = function else {
-            monitor::broken("ATT-20", "the library does not export DllGetClassObject; a profiler's library must");
+            monitor::broken(
+                monitor::clause_of_load(),
+                "the library does not export DllGetClassObject; a profiler's library must",
+            );
             return HResult::CLASS_E_CLASSNOTAVAILABLE;
         };
         // SAFETY: the export of that name has this signature.
@@ -83,6 +86,9 @@ impl Exports for LibraryFile {
                 *self.state.lock().expect("no panic while locked") = Some(opened);
             }
             Err(words) => {
+                if let Some(missing) = missing_here(&self.path, &words) {
+                    return monitor::failed(&missing);
+                }
                 let machine = foreign_machine(&self.path).unwrap_or_default();
                 monitor::broken("ATT-06", &format!("the library cannot be loaded: {words}{machine}"));
             }
@@ -92,6 +98,7 @@ impl Exports for LibraryFile {
     fn unload(&self) {
         let opened = self.state.lock().expect("no panic while locked").take();
         let Some(opened) = opened else { return };
+        monitor::unload_begins();
         {
             let _scope = monitor::callback("dlclose");
             opened.close();
@@ -103,6 +110,21 @@ impl Exports for LibraryFile {
             monitor::release_askers(true);
         }
     }
+}
+
+/// What this machine lacks for the library, by the linker's message. That says nothing about the profiler.
+fn missing_here(path: &str, words: &str) -> Option<String> {
+    let (file, why) = words.split_once(": ")?;
+    let is_missing = why.starts_with("cannot open shared object file") && file != path;
+    if is_missing && file.starts_with("libc.musl-") {
+        return Some(format!(
+            "the profiler's library is for musl ({file}), and this `remora` runs on glibc: test it where it runs"
+        ));
+    }
+    let is_older = ["version `", "' not found"].iter().all(|part| why.contains(part));
+    let remedy = "install what it needs, or set LD_LIBRARY_PATH";
+    (is_missing || is_older)
+        .then(|| format!("the profiler's library cannot be loaded on this machine: {words}; {remedy}"))
 }
 
 /// Detects a library for another machine. The dynamic linker does not report it: it skips the file as if it were missing.

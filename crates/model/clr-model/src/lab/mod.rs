@@ -12,17 +12,25 @@
 //! # Rejected
 //! One process for all runs: a profiler that crashes, pins its library or leaves a thread would end all later checks.
 
+mod backtrace;
 pub mod clauses;
+mod death;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;
+mod loading;
 pub(crate) mod monitor;
+mod output;
 pub mod page;
 mod recorder;
+mod report;
 pub mod run;
 mod run_processes;
+mod shared_memory;
 pub mod system;
+mod unload;
 
-pub use clauses::{Finding, RefusedCall, Verdict};
-pub use laboratory::{Laboratory, Report};
+pub use clauses::{CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
+pub use laboratory::Laboratory;
+pub use report::Report;
 pub use run::{ClientData, RunSpec};

@@ -2,14 +2,16 @@
 //!
 //! The runtime's files call these functions at places that only the laboratory checks.
 
+use super::clauses::LoadMode;
 use super::leftovers::{Leftover, ProcessState};
 use super::page::{Line, PageWriter};
 use super::system;
+use super::unload::{self, Unload};
 use crate::schedule::{self, Task, threads};
 use corprof::{HResult, sys};
 use remora_clr_abi::slot_lists::ABOUT_IDS;
-use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,7 @@ static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
 struct Monitor {
     writer: PageWriter,
+    mode: LoadMode,
     /// Whether the unload overtakes the requesting thread (contract DET-08).
     holds_askers: bool,
     before: Mutex<ProcessState>,
@@ -37,6 +40,8 @@ struct Monitor {
     asked: AtomicU32,
     unmapped: AtomicU32,
     held: AtomicU32,
+    /// The model's time when a thread was last held.
+    held_since: AtomicU64,
     over: AtomicBool,
 }
 
@@ -48,7 +53,9 @@ struct State {
     /// Calls that the model answered with an error.
     refused: BTreeSet<(&'static str, i32)>,
     works: bool,
+    failed: bool,
     callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
+    unload: Unload,
     /// MONITOR_GC was refused in this callback, and no mask has been granted since.
     refused_collections: Option<Option<&'static str>>,
 }
@@ -65,17 +72,19 @@ impl Drop for CallbackScope {
 }
 
 /// Makes this process a laboratory run.
-pub fn install(writer: PageWriter, holds_askers: bool) {
-    system::prepare(writer.descriptor());
+pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
+    system::prepare(writer.memory());
     // The first and only call.
     let _ = MONITOR.set(Monitor {
         writer,
+        mode,
         holds_askers,
         before: Mutex::default(),
         state: Mutex::default(),
         asked: AtomicU32::new(0),
         unmapped: AtomicU32::new(0),
         held: AtomicU32::new(0),
+        held_since: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
 }
@@ -83,6 +92,11 @@ pub fn install(writer: PageWriter, holds_askers: bool) {
 /// Whether this process is a laboratory run.
 pub fn is_installed() -> bool {
     MONITOR.get().is_some()
+}
+
+/// The clause that every loaded profiler exercises.
+pub fn clause_of_load() -> &'static str {
+    MONITOR.get().map_or(LoadMode::Attach, |monitor| monitor.mode).clause_of_load()
 }
 
 /// Records the process's current resources, which are not the profiler's.
@@ -95,6 +109,52 @@ pub fn begin() {
 /// The resources added since [`begin`].
 pub fn leftovers() -> Vec<Leftover> {
     MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
+}
+
+/// The runtime is about to unload the library.
+pub fn unload_begins() {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.unload_begins(true);
+    }
+}
+
+/// Whether no thread of the profiler runs any more that ran when the unload began, or such threads have a finding.
+pub fn unload_is_settled() -> bool {
+    has_broken(unload::CLAUSE) || MONITOR.get().is_none_or(|monitor| monitor.unloaded_under().is_empty())
+}
+
+/// Ends the wait for those threads. Reports the ones that still run.
+pub fn unload_is_over() {
+    let Some(monitor) = MONITOR.get() else { return };
+    let left = monitor.unloaded_under();
+    if left.is_empty() {
+        monitor.end_unload();
+    } else if !has_broken(unload::CLAUSE) {
+        left.iter().for_each(|thread| broken_in(unload::CLAUSE, Some(unload::CALL), &unload::message(thread)));
+    }
+}
+
+/// The laboratory itself failed.
+pub fn failed(why: &str) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.lock().failed = true;
+        monitor.writer.write(&Line::Failed(why.to_owned()));
+    }
+}
+
+/// Whether it did.
+pub fn has_failed() -> bool {
+    MONITOR.get().is_some_and(|monitor| monitor.lock().failed)
+}
+
+/// Looks for what no clause is about.
+pub fn look_around() {
+    let Some(monitor) = MONITOR.get() else { return };
+    let before = monitor.before.lock().expect("no panic while locked").clone();
+    if before.has_closed_descriptors() {
+        let message = "the profiler closed descriptors that it had not opened: in a program they belong to others";
+        monitor.writer.write(&Line::Seen(message.to_owned()));
+    }
 }
 
 /// Writes a line.
@@ -214,7 +274,7 @@ pub fn mask(low: u32, high: Option<u32>, answer: Result<HResult, HResult>) -> Re
             answer,
             HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER | HResult::E_FAIL | HResult::E_INVALIDARG
         );
-        if is_forbidden {
+        if is_forbidden && monitor.mode == LoadMode::Attach {
             let high = high.map_or(String::new(), |high| format!(", high {high:#x}"));
             let answer = answer.0;
             let message = format!(
@@ -232,7 +292,10 @@ pub fn forces_collection(is_reported: bool) {
     if !is_reported && monitor.lock().refused_collections.is_some() {
         broken(
             "GCH-05",
-            "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside InitializeForAttach, on its thread, and look at the answer",
+            &format!(
+                "a collection was forced although MONITOR_GC had been refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE): nothing is told of it; ask inside {}, on its thread, and look at the answer",
+                monitor.mode.first_callback()
+            ),
         );
     }
 }
@@ -245,7 +308,10 @@ pub fn stays() {
         broken_in(
             "GCH-05",
             callback,
-            "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside InitializeForAttach, on its thread, or do without, or leave",
+            &format!(
+                "MONITOR_GC was refused (CORPROF_E_CONCURRENT_GC_NOT_PROFILABLE), and the profiler stays as if it had been granted: none of the flags of that call is set; ask inside {}, on its thread, or do without, or leave",
+                monitor.mode.first_callback()
+            ),
         );
     }
 }
@@ -291,6 +357,9 @@ pub fn was_unmapped() {
     let Some(monitor) = MONITOR.get() else { return };
     monitor.unmapped.fetch_add(1, Ordering::SeqCst);
     if monitor.held.load(Ordering::SeqCst) > 0 {
+        let milliseconds =
+            (schedule::now() - monitor.held_since.load(Ordering::SeqCst)).div_ceil(schedule::MILLISECOND);
+        monitor.writer.write(&Line::Preempted { clause: "DET-05".to_owned(), milliseconds });
         monitor.report(
             "DET-05",
             Some("RequestProfilerDetach"),
@@ -317,6 +386,36 @@ impl Monitor {
         self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
     }
 
+    /// Threads that the profiler has started since [`begin`], by system thread ID.
+    fn threads(&self) -> BTreeMap<u32, String> {
+        let before = self.before.lock().expect("no panic while locked").clone();
+        before.new_threads()
+    }
+
+    /// The threads that ran when the unload began, and still run.
+    fn unloaded_under(&self) -> BTreeSet<String> {
+        let threads = self.threads();
+        self.lock().unload.left(&threads)
+    }
+
+    fn unload_begins(&self, unmaps: bool) {
+        let threads = self.threads();
+        let left = self.lock().unload.begins(&threads);
+        if left.is_empty() {
+            return self.end_unload();
+        }
+        // A thread that was reported at the detach request is not reported again.
+        let unreported = if has_broken(unload::CLAUSE) { Vec::new() } else { left.into_iter().collect() };
+        self.writer.write(&Line::UnloadBegins { threads: unreported, unmaps });
+    }
+
+    /// From here on, a crash has another cause.
+    fn end_unload(&self) {
+        if self.lock().unload.end() {
+            self.writer.write(&Line::UnloadIsOver);
+        }
+    }
+
     fn works(&self) {
         if !std::mem::replace(&mut self.lock().works, true) {
             self.writer.write(&Line::Worked);
@@ -328,6 +427,9 @@ impl Monitor {
     }
 
     fn enter(&self, name: &'static str) {
+        if name == "Release" {
+            self.unload_begins(false);
+        }
         let task = schedule::current();
         self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
         self.writer.seat(task.0, name);
@@ -376,6 +478,7 @@ impl Monitor {
             broken("DET-04", &message);
         }
         if is_own {
+            self.lock().unload.asks(threads::this_thread());
             exercised("DET-05");
             self.hold();
         }
@@ -387,6 +490,7 @@ impl Monitor {
             return;
         }
         let before = self.unmapped.load(Ordering::SeqCst);
+        self.held_since.store(schedule::now(), Ordering::SeqCst);
         self.held.fetch_add(1, Ordering::SeqCst);
         let released = || self.unmapped.load(Ordering::SeqCst) != before || RELEASED.load(Ordering::SeqCst);
         schedule::wait_until(Some(HELD), released);

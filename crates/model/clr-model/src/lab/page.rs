@@ -1,12 +1,13 @@
 //! The page shared by a run and its laboratory: the run's findings and each thread's current callback, readable after its death.
 //!
-//! It is a file in memory, the standard input of the run. A thread's callback is at a fixed place. Findings are lines of JSON, written at
+//! It is a file in memory, the standard input of the run, which maps it: a profiler may close every descriptor. A thread's callback is at a fixed place. Findings are lines of JSON, written at
 //! once.
 
+use super::shared_memory::SharedMemory;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
@@ -15,11 +16,21 @@ pub const THREADS: usize = 64;
 /// Bytes of a seat: the name of a callback, padded with zeros.
 const NAME: usize = 48;
 /// Offset of the crash.
-pub const CRASH: u64 = 4096;
+pub const CRASH: usize = 4096;
+/// Offset of the crashed thread's frames: addresses, until a zero.
+pub const BACKTRACE: usize = 6144;
+/// The most frames.
+pub const FRAMES: usize = 32;
 /// Offset of the first line.
-const LINES: u64 = 8192;
-/// Maximum of lines read, in bytes; a run that writes more is broken.
+const LINES: usize = 8192;
+/// Room for lines, in bytes; later ones are dropped.
 const MOST_LINES: usize = 1 << 20;
+/// Offset of the mappings at the crash.
+pub const MAPS: usize = LINES + MOST_LINES;
+/// Room for them.
+pub const MOST_MAPS: usize = 1 << 19;
+/// Size of the page.
+const SIZE: usize = MAPS + MOST_MAPS;
 
 /// One line of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +65,27 @@ pub enum Line {
         /// The answer.
         code: u32,
     },
+    /// The runtime is about to release the object or the library, and threads of the profiler run. Those that no finding has named yet are
+    /// listed.
+    UnloadBegins {
+        /// Their descriptions.
+        threads: Vec<String>,
+        /// Whether it is the library. Then a crash of any thread is their fault.
+        unmaps: bool,
+    },
+    /// They have ended, and nothing has crashed.
+    UnloadIsOver,
     /// The profiler's detach request was accepted.
     AskedForDetach,
+    /// A thread had to be delayed for a finding on this clause, as a busy system may do. For so many milliseconds of the runtime's time.
+    Preempted {
+        /// The clause.
+        clause: String,
+        /// The delay.
+        milliseconds: u64,
+    },
+    /// Something about the profiler that no clause is about.
+    Seen(String),
     /// Why a clause could not be exercised.
     Note {
         /// The clause.
@@ -83,6 +113,14 @@ pub struct Crash {
     pub asker: u64,
     /// Whether it was an access to freed client data.
     pub freed: u64,
+    /// Whether the thread belongs to the runtime's side.
+    pub own: u64,
+    /// The interrupted instruction.
+    pub instruction: u64,
+    /// Where the library is mapped, or was.
+    pub library_first: u64,
+    /// Its end.
+    pub library_end: u64,
 }
 
 impl Crash {
@@ -106,8 +144,9 @@ impl Page {
     /// # Errors
     /// The system's.
     pub fn new() -> io::Result<Page> {
-        let descriptor = rustix::fs::memfd_create("remora-lab", rustix::fs::MemfdFlags::CLOEXEC)?;
-        Ok(Page { file: File::from(descriptor) })
+        let file = File::from(rustix::fs::memfd_create("remora-lab", rustix::fs::MemfdFlags::CLOEXEC)?);
+        file.set_len(SIZE as u64)?;
+        Ok(Page { file })
     }
 
     /// For the standard input of the run.
@@ -121,8 +160,9 @@ impl Page {
     /// The lines so far.
     pub fn lines(&self) -> Vec<Line> {
         let text = self.bytes(LINES, MOST_LINES);
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         // The last line of a killed run may be incomplete.
-        String::from_utf8_lossy(&text).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        String::from_utf8_lossy(text).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// The running callbacks with their seats.
@@ -137,14 +177,31 @@ impl Page {
         let bytes = self.bytes(CRASH, size_of::<Crash>());
         let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
         let mut next = || numbers.next();
-        let crash = Crash { signal: next()?, seat: next()?, place: next()?, asker: next()?, freed: next()? };
+        let [signal, seat, place] = [next()?, next()?, next()?];
+        let [asker, freed, own] = [next()?, next()?, next()?];
+        let [instruction, library_first, library_end] = [next()?, next()?, next()?];
+        let crash = Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end };
         (crash.signal != 0).then_some(crash)
     }
 
-    fn bytes(&self, offset: u64, most: usize) -> Vec<u8> {
+    /// The crashed thread's frames, innermost first, with those of the signal handler.
+    pub fn backtrace(&self) -> Vec<u64> {
+        let bytes = self.bytes(BACKTRACE, FRAMES * size_of::<u64>());
+        let addresses = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
+        addresses.take_while(|address| *address != 0).collect()
+    }
+
+    /// The process's mappings at the crash, as `/proc/PID/maps` shows them.
+    pub fn mappings(&self) -> String {
+        let bytes = self.bytes(MAPS, MOST_MAPS);
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    fn bytes(&self, offset: usize, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; most];
         let mut read = 0;
-        while let Ok(count @ 1..) = self.file.read_at(&mut bytes[read..], offset + read as u64) {
+        while let Ok(count @ 1..) = self.file.read_at(&mut bytes[read..], (offset + read) as u64) {
             read += count;
         }
         bytes.truncate(read);
@@ -155,8 +212,8 @@ impl Page {
 /// The run's end.
 #[derive(Debug)]
 pub struct PageWriter {
-    file: File,
-    end: Mutex<u64>,
+    memory: SharedMemory,
+    end: Mutex<usize>,
 }
 
 impl PageWriter {
@@ -168,33 +225,41 @@ impl PageWriter {
         let descriptor = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let file = File::from(descriptor);
         // Refuses a run started by hand: it would overwrite its standard input.
-        if file.metadata()?.len() != 0 || rustix::fs::fcntl_get_seals(&file).is_err() {
+        if file.metadata()?.len() != SIZE as u64 || rustix::fs::fcntl_get_seals(&file).is_err() {
             return Err(io::Error::other("standard input is not a page of the laboratory"));
         }
         rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-        Ok(PageWriter { file, end: Mutex::new(LINES) })
+        Ok(PageWriter { memory: SharedMemory::map(&file, SIZE)?, end: Mutex::new(LINES) })
     }
 
-    /// The descriptor, for a signal handler.
-    pub fn descriptor(&self) -> RawFd {
-        self.file.as_raw_fd()
+    /// The page, for a signal handler.
+    pub fn memory(&self) -> SharedMemory {
+        self.memory
     }
 
-    /// Writes a line.
+    /// Writes a line. After a crash, and in a copy of the run that the profiler has forked, nothing is written.
     pub fn write(&self, line: &Line) {
         let Ok(text) = serde_json::to_string(line) else { return };
+        if !self.memory.is_own() || self.memory.is_over() {
+            return;
+        }
         let mut end = self.end.lock().expect("no panic while locked");
-        // A failure cannot be reported anywhere.
-        let _ = self.file.write_all_at(format!("{text}\n").as_bytes(), *end);
-        *end += text.len() as u64 + 1;
+        let text = format!("{text}\n");
+        if *end + text.len() <= MAPS {
+            self.memory.write(*end, text.as_bytes());
+            *end += text.len();
+        }
     }
 
     /// Records the current callback of a thread.
     pub fn seat(&self, seat: usize, callback: &str) {
+        if self.memory.is_over() {
+            return;
+        }
         let mut bytes = [0; NAME];
         for (place, byte) in bytes.iter_mut().zip(callback.bytes()) {
             *place = byte;
         }
-        let _ = self.file.write_all_at(&bytes, ((seat % THREADS) * NAME) as u64);
+        self.memory.write((seat % THREADS) * NAME, &bytes);
     }
 }

@@ -1,5 +1,6 @@
 //! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
+use super::clauses::LoadMode;
 use super::library_file::{self, LibraryFile};
 use super::monitor;
 use super::page::{Line, PageWriter};
@@ -11,12 +12,11 @@ use crate::library::Library;
 use crate::runtime::{AttachRequest, Called, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
-use corprof::{Guid, HResult};
-use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
+use corprof::Guid;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The data for InitializeForAttach.
@@ -46,6 +46,8 @@ pub struct RunSpec {
     pub library: String,
     /// Its class; any class if none is given.
     pub class: Option<u128>,
+    /// How it is loaded.
+    pub mode: LoadMode,
     /// The data for InitializeForAttach.
     pub client_data: Option<ClientData>,
     /// The runtime, by its name.
@@ -57,11 +59,11 @@ pub struct RunSpec {
 }
 
 /// Limit for a callback, an attach answer, and a detach.
-const LONGEST: Duration = Duration::from_secs(2);
+pub(super) const LONGEST: Duration = Duration::from_secs(2);
 /// A profiler that does not detach in this time stays on purpose, if the run waits as long.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 /// Limit for the release of a thread's resources after its end.
-const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
+pub(super) const LAST_INSTRUCTIONS: Duration = Duration::from_secs(1);
 /// How long a profiler without callbacks may do the wrong thing.
 const UNHEARD: Duration = Duration::from_millis(100);
 /// Time between two checks.
@@ -75,7 +77,7 @@ const PACE: u64 = 5_000_000;
 /// Latest exit in the middle of profiling after the attach, milliseconds.
 const LATEST_EXIT: usize = 20;
 /// A class of no particular profiler.
-const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
+pub(super) const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
 /// The modules that every program has: the framework's, and its own.
 const MODULES: [Called; 2] = [
     Called { module: "System.Private.CoreLib", class: "System.Object" },
@@ -112,17 +114,18 @@ impl ProcessEnvironment for LabEnvironment {
     }
 }
 
-struct Run {
-    runtime: Arc<Runtime>,
-    library: Arc<Library>,
-    order: RunSpec,
-    client_data: Option<Vec<u8>>,
-    refuses_class: Arc<AtomicBool>,
+/// A run in progress.
+pub(super) struct Run {
+    pub(super) runtime: Arc<Runtime>,
+    pub(super) library: Arc<Library>,
+    pub(super) order: RunSpec,
+    pub(super) client_data: Option<Vec<u8>>,
+    pub(super) refuses_class: Arc<AtomicBool>,
     /// For Remora's own agent.
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
     random: Random,
     /// Earlier profilers.
-    others: usize,
+    pub(super) others: usize,
 }
 
 /// Executes a run, and writes findings to the page on standard input. The process should exit afterwards.
@@ -141,11 +144,11 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let config = RuntimeConfig { process: Arc::new(LabEnvironment), gc_mode, ..RuntimeConfig::of(runtime_version) };
     let runtime = Runtime::start_in(runtime_version, faults.clone(), config);
     let life = life(order.seed);
-    if life == RunKind::AfterAnother {
+    if life == RunKind::AfterAnother && order.mode == LoadMode::Attach {
         another_comes_and_goes(&runtime, &faults)?;
     }
     let others = runtime.remembered().len();
-    monitor::install(writer, order.seed.is_multiple_of(2));
+    monitor::install(writer, order.mode, order.seed.is_multiple_of(2));
     std::panic::set_hook(Box::new(|panic| monitor::write(&Line::Failed(panic.to_string()))));
     let refuses_class = Arc::new(AtomicBool::new(false));
     let library = Library::new(LibraryFile::new(&order.library, refuses_class.clone()), faults.clone());
@@ -159,16 +162,23 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
         random: Random::new(order.seed),
         others,
     };
-    for called in MODULES {
-        run.runtime.load_module_called(called);
+    match order.mode {
+        LoadMode::Attach => {
+            run.start_program();
+            monitor::begin();
+            run.live(order.class, life);
+        }
+        LoadMode::FromStart => {
+            monitor::begin();
+            run.live_from_start(order.class, life);
+        }
     }
-    let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
-    application::start(&run.runtime, &interrupt, &mut run.random, (2, usize::MAX));
-    monitor::begin();
-    run.live(order.class, life);
+    monitor::look_around();
     schedule::stop();
     monitor::exercised("MOD-01");
     monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
+    // The process exits now. The profiler may have closed descriptors of the run: closing them again would abort it.
+    std::mem::forget(run);
     Ok(())
 }
 
@@ -208,11 +218,37 @@ fn another_comes_and_goes(runtime: &Arc<Runtime>, faults: &Arc<Faults>) -> Resul
 }
 
 impl Run {
+    fn start_program(&mut self) {
+        for called in MODULES {
+            self.runtime.load_module_called(called);
+        }
+        let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
+        application::start(&self.runtime, &interrupt, &mut self.random, (2, usize::MAX));
+    }
+
+    /// The profiler is there before the program. No other one comes first, and none is loaded twice.
+    fn live_from_start(&mut self, class: Option<u128>, life: RunKind) {
+        if !self.load_at_start(class) {
+            return;
+        }
+        self.start_program();
+        if matches!(life, RunKind::CutShort | RunKind::AfterAnother) {
+            return self.exit_in_the_middle();
+        }
+        if !self.leaves(1) {
+            self.exit();
+        }
+    }
+
+    fn exit_in_the_middle(&mut self) {
+        std::thread::sleep(Duration::from_millis(self.random.below(LATEST_EXIT) as u64));
+        self.exit();
+    }
+
     fn live(&mut self, class: Option<u128>, life: RunKind) {
         let Some(class) = self.attach(class) else { return };
         if life == RunKind::CutShort {
-            std::thread::sleep(Duration::from_millis(self.random.below(LATEST_EXIT) as u64));
-            return self.exit();
+            return self.exit_in_the_middle();
         }
         if life == RunKind::AfterAnother && self.is_only_notified() {
             return self.stay_without_callbacks();
@@ -237,88 +273,6 @@ impl Run {
         }
         monitor::exercised("DET-18");
         self.exit();
-    }
-
-    /// Attaches, and returns the class that the library accepted. `None` if nothing is attached.
-    fn attach(&self, class: Option<u128>) -> Option<u128> {
-        let is_notified = self.runtime.differences().notification_profilers;
-        let own = if is_notified { CLSID_NOTIFICATION } else { CLSID_MAIN };
-        let classes = class.map_or_else(|| vec![ANY_CLASS, number(own)], |class| vec![class]);
-        let mut code = HResult::E_FAIL;
-        for class in classes {
-            code = self.ask(class)?;
-            if code.is_success() {
-                monitor::exercised("ATT-09");
-                monitor::exercised("ATT-20");
-                return Some(class);
-            }
-            if code != HResult::CLASS_E_CLASSNOTAVAILABLE {
-                break;
-            }
-        }
-        self.check_refusal(code);
-        None
-    }
-
-    /// Requests an attach and waits. `None` without an answer, which is reported.
-    fn ask(&self, class: u128) -> Option<HResult> {
-        let client_data = self.client_data.clone().unwrap_or_else(|| self.own_client_data(class));
-        let request = AttachRequest { class: Guid::from_u128(class), library: Some(self.library.clone()), client_data };
-        let answer = self.runtime.ask_for_attach(request);
-        if !until(LONGEST, || answer.get().is_some()) {
-            if monitor::callbacks(LONGEST / 2).is_empty() {
-                let message = format!(
-                    "the attach had no answer within {} seconds, and no callback is known to run",
-                    LONGEST.as_secs()
-                );
-                monitor::broken_in("MOD-01", None, &message);
-            }
-            self.report_hangs();
-        }
-        self.recorder.confirmed.store(answer.get().is_some_and(HResult::is_success), Ordering::SeqCst);
-        answer.get()
-    }
-
-    /// Remora's own agent needs the recorder's address. Others get nothing.
-    fn own_client_data(&self, class: u128) -> Vec<u8> {
-        let is_own = [number(CLSID_MAIN), number(CLSID_NOTIFICATION)].contains(&class);
-        self.recorder.confirmed.store(false, Ordering::SeqCst);
-        if is_own { self.recorder.client_data() } else { Vec::new() }
-    }
-
-    fn check_refusal(&self, code: HResult) {
-        let words = format!("{:#010x}", code.0);
-        if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
-            let message = format!(
-                "InitializeForAttach refused with {words}: it does not want this runtime, this class (--clsid) or what it was handed (--client-data), and nothing more could be exercised"
-            );
-            monitor::write(&Line::Note { clause: "ATT-20".into(), message });
-            monitor::exercised("ATT-10");
-            // An object that stays is a matter of DET-10: a static one goes with its library.
-            let last_release = refused.record().last_release;
-            if last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-                let answered = last_release.map_or("did not return".to_owned(), |left| format!("was answered {left}"));
-                let message = format!(
-                    "the profiler refused its attach, and its library is still in the process (the last Release {answered})"
-                );
-                monitor::broken_in("ATT-10", Some("InitializeForAttach"), &message);
-            }
-        } else if code == HResult::CORPROF_E_PROFILER_NOT_ATTACHABLE {
-            let message =
-                "the object does not answer for ICorProfilerCallback3, without which no profiler can be attached";
-            monitor::broken_in("ATT-09", Some("QueryInterface"), message);
-        } else if self.refuses_class.load(Ordering::SeqCst) {
-            let message = format!("DllGetClassObject answered {words}; give the profiler's class with --clsid");
-            monitor::broken_in("ATT-20", Some("DllGetClassObject"), &message);
-        } else if self.was_loaded() {
-            let hint = if code == HResult::CLASS_E_CLASSNOTAVAILABLE {
-                "; give the profiler's class with --clsid"
-            } else {
-                ""
-            };
-            let message = format!("the class factory made no object (answered {words}){hint}");
-            monitor::broken_in("ATT-20", Some("CreateInstance"), &message);
-        }
     }
 
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
@@ -346,6 +300,7 @@ impl Run {
             // The requesting thread is kept: continuing it would crash.
             return;
         }
+        check_unload();
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
             monitor::broken(
                 "DET-14",
@@ -402,7 +357,7 @@ impl Run {
         }
     }
 
-    fn report_hangs(&self) {
+    pub(super) fn report_hangs(&self) {
         let (callbacks, seconds) = (monitor::callbacks(LONGEST / 2), LONGEST.as_secs());
         if self.runtime.is_left_suspended() {
             monitor::broken_in("MOD-01", None, LEFT_SUSPENDED);
@@ -413,20 +368,22 @@ impl Run {
         }
     }
 
-    fn is_mapped(&self) -> bool {
+    pub(super) fn is_mapped(&self) -> bool {
         library_file::range(&self.order.library).is_some()
-    }
-
-    fn was_loaded(&self) -> bool {
-        !monitor::has_broken("ATT-06") && !monitor::has_broken("ATT-20")
     }
 }
 
 /// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
+/// The runtime has unloaded the library. Threads of the profiler get time to end, and a crash time to come.
+pub(super) fn check_unload() {
+    until(LAST_INSTRUCTIONS, monitor::unload_is_settled);
+    monitor::unload_is_over();
+}
+
 /// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
-fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
+pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     loop {
         let begun = Instant::now();
@@ -451,7 +408,7 @@ pub(super) fn clause_of_hang(callback: &str) -> &'static str {
     }
 }
 
-fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
+pub(super) fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
     u128::from(class.0) << 96
         | u128::from(class.1) << 80
         | u128::from(class.2) << 64

@@ -1,11 +1,14 @@
 //! Calls of the C library: the dynamic linker, signal dispositions, and the handler that records a crash.
 
+use super::backtrace;
 use super::page::{CRASH, Crash};
+use super::shared_memory::SharedMemory;
 use crate::schedule;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Signals of a crash.
 const CRASHES: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
@@ -13,7 +16,7 @@ const CRASHES: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SI
 /// Number of the last real-time signal.
 const LAST_SIGNAL: c_int = 64;
 
-static PAGE: AtomicI32 = AtomicI32::new(-1);
+static PAGE: OnceLock<SharedMemory> = OnceLock::new();
 /// Where the library's file is mapped, or was mapped.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
@@ -156,8 +159,10 @@ fn is_armed(kind: c_int) -> bool {
 
 /// Prepares this process for the evidence of a crash: no core file, a handler that writes crashes to the page, and orphans as its children.
 /// It dies with the laboratory.
-pub fn prepare(page: c_int) {
-    PAGE.store(page, Ordering::SeqCst);
+pub fn prepare(page: SharedMemory) {
+    // The first and only call.
+    let _ = PAGE.set(page);
+    backtrace::prepare(page);
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     // A failure only leaves a core file.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
@@ -207,11 +212,18 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let is_freed = signal == libc::SIGSEGV
         && (FIRST_FREED.load(Ordering::SeqCst)..END_OF_FREED.load(Ordering::SeqCst)).contains(&accessed);
     let asker = u64::from(ASKED.with(Cell::get));
-    let crash = Crash { signal: signal as u64, seat, place, asker, freed: u64::from(is_freed) };
-    // SAFETY: a local plain struct, and its size.
-    unsafe {
-        libc::pwrite(PAGE.load(Ordering::SeqCst), (&raw const crash).cast(), size_of::<Crash>(), CRASH as libc::off_t)
-    };
+    let own = u64::from(schedule::threads::is_own_thread());
+    let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
+    let (freed, instruction) = (u64::from(is_freed), at);
+    let signal_number = signal as u64;
+    let crash =
+        Crash { signal: signal_number, seat, place, asker, freed, own, instruction, library_first, library_end };
+    if let Some(page) = PAGE.get().filter(|page| page.is_own() && page.end()) {
+        // SAFETY: a plain struct of numbers without padding.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const crash).cast::<u8>(), size_of::<Crash>()) };
+        page.write(CRASH, bytes);
+        backtrace::record();
+    }
     if matches!(signal, libc::SIGABRT | libc::SIGTRAP) {
         // SAFETY: takes a number; the default handler now ends the process.
         unsafe { libc::raise(signal) };

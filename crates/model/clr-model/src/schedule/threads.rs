@@ -53,6 +53,7 @@ thread_local! {
     /// Without destructors: on a thread of the profiler they would run our code at its end.
     static TASK: Cell<Option<Task>> = const { Cell::new(None) };
     static DRAWN: Cell<u64> = const { Cell::new(0) };
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a thread does at its end. Only threads that need this have a destructor.
@@ -210,6 +211,7 @@ impl OsThreads {
     }
 
     fn join_in(&self) {
+        IS_OWN.with(|is_own| is_own.set(true));
         self.own.lock().expect("no panic while locked").push(this_thread());
     }
 
@@ -226,6 +228,11 @@ impl OsThreads {
             Random::new(self.seed ^ index.rotate_left(32) ^ drawn.get().wrapping_mul(0x9e37_79b9_7f4a_7c15)).draw()
         })
     }
+}
+
+/// Whether the running thread belongs to the runtime's side. A signal handler may ask.
+pub fn is_own_thread() -> bool {
+    IS_OWN.with(Cell::get)
 }
 
 /// The running thread's system thread ID.

@@ -1,0 +1,130 @@
+//! Why a run's process has died, or did not come to its end: a finding for it.
+
+use super::page::{Crash, Line, Page};
+use super::run::clause_of_hang;
+use super::unload;
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// The clause of a thread that asks for the detach without a reference of its own.
+const CLAUSE_OF_ASKER: &str = "DET-05";
+
+/// The exit status of the dynamic linker.
+const OF_THE_LINKER: i32 = 127;
+/// Its explanation.
+const NO_SYMBOL: &str =
+    ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
+
+/// What a run was doing that did not end in time.
+pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
+    let seats = page.callbacks();
+    if stopped {
+        let message =
+            "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
+        let callback = seats.into_iter().next().map(|(_, callback)| callback);
+        return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
+    }
+    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
+        clause: clause_of_hang(&callback).to_owned(),
+        message: format!("{callback} has not returned: the run was ended after {} seconds", longest.as_secs()),
+        callback: Some(callback),
+    });
+    let hung: Vec<Line> = hung.collect();
+    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
+}
+
+/// A crash, or an unexpected exit.
+pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
+    let lines = page.lines();
+    let known = cause(page, status, is_done);
+    let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
+    let is_on_own_thread = page.crash().is_some_and(|crash| crash.own == 1);
+    match pending_unload(&lines) {
+        Some((threads, unmaps)) if clause != CLAUSE_OF_ASKER && (unmaps || !is_on_own_thread) => {
+            threads.iter().map(|thread| of_thread(thread)).collect()
+        }
+        // Whatever was open has its finding.
+        _ if clause == unload::CLAUSE && has_broken(&lines, unload::CLAUSE) => Vec::new(),
+        _ => known.into_iter().collect(),
+    }
+}
+
+/// The threads that still run after an unload, or during it, and that no finding has named yet.
+/// And whether the library itself is being unloaded, or its object released.
+fn pending_unload(lines: &[Line]) -> Option<(&Vec<String>, bool)> {
+    lines.iter().fold(None, |pending, line| match line {
+        Line::UnloadBegins { threads, unmaps } => Some((threads, *unmaps)),
+        Line::UnloadIsOver => None,
+        _ => pending,
+    })
+}
+
+fn of_thread(thread: &str) -> Line {
+    let (clause, callback) = (unload::CLAUSE.to_owned(), Some(unload::CALL.to_owned()));
+    Line::Broken { clause, callback, message: unload::message(thread) }
+}
+
+fn has_broken(lines: &[Line], wanted: &str) -> bool {
+    lines.iter().any(|line| matches!(line, Line::Broken { clause, .. } if clause == wanted))
+}
+
+fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
+    let seats = page.callbacks();
+    let callback = |seat: Option<usize>| {
+        let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
+        known.map(|(_, callback)| callback.clone())
+    };
+    // A run with a hanging callback kills itself.
+    if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
+        return None;
+    }
+    if let Some(signal) = status.signal() {
+        let crash = page.crash();
+        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
+        let (clause, whence) = place(crash, is_done);
+        // An alarm may have ended the search for its cause.
+        let signal = crash.map_or(signal, |crash| crash.signal as i32);
+        let message = format!("the process crashed with {} {whence}", signal_name(signal));
+        return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
+    }
+    if is_done && status.success() {
+        return None;
+    }
+    let code = status.code().unwrap_or_default();
+    let has_failed = page.lines().iter().any(|line| matches!(line, Line::Failed(_)));
+    if has_failed {
+        // The run itself has written the reason.
+        return None;
+    }
+    if seats.is_empty() && !is_done && page.lines().is_empty() {
+        return Some(Line::Failed(format!("a run ended with status {code} before it began")));
+    }
+    let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
+    let message = format!("the process was ended by the profiler, with status {code}{hint}");
+    Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
+}
+
+fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
+    match crash {
+        Some(Crash { freed: 1, .. }) => (
+            "MOD-01",
+            "at its client data: the runtime frees them when InitializeForAttach has returned, so copy what you need later",
+        ),
+        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, .. }) => {
+            (CLAUSE_OF_ASKER, "in the thread that had asked for the detach: its library was unmapped under it")
+        }
+        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => {
+            ("DET-04", "at an address of the library after it was unmapped: a way into it was still open")
+        }
+        _ if is_done => ("DET-17", "while it exited"),
+        Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),
+        _ => ("MOD-01", "in what the profiler called or had changed"),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = signal_hook::low_level::signal_name(signal);
+    name.map_or_else(|| format!("signal {signal}"), str::to_owned)
+}

@@ -1,0 +1,196 @@
+//! Sums up the findings of all runs: a verdict for each clause.
+
+use super::clauses::{CLAUSES, CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
+use super::page::Line;
+use crate::differences::RuntimeVersion;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum of reported findings for a clause; more would repeat them.
+const MOST_OF_A_CLAUSE: usize = 8;
+
+/// The result of a check.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How the library was loaded.
+    pub mode: LoadMode,
+    /// A verdict for each clause; for a broken one, each way in which it was broken.
+    pub findings: Vec<Finding>,
+    /// The calls that the model answered with an error.
+    pub refused: Vec<RefusedCall>,
+    /// Whether the profiler was loaded, and did nothing in any run: no event mask, no call of Info that its work needs.
+    pub did_nothing: bool,
+    /// Runs made.
+    pub runs: u64,
+    /// Runs skipped after too many hangs of the same runtime.
+    pub left_out: u64,
+    /// What the profiler did that no clause is about.
+    pub observations: Vec<Observation>,
+    /// Why runs could not be checked.
+    pub failures: BTreeSet<String>,
+}
+
+impl Report {
+    /// Whether any clause was broken.
+    pub fn has_broken(&self) -> bool {
+        self.findings.iter().any(|finding| finding.verdict == Verdict::Broken)
+    }
+}
+
+/// One run, seen from outside.
+pub struct RunResult {
+    /// Its runtime.
+    pub runtime_version: RuntimeVersion,
+    /// Its schedule.
+    pub seed: u64,
+    /// What was found.
+    pub lines: Vec<Line>,
+    /// The number of these lines that the run wrote. The others say how it died.
+    pub own_lines: usize,
+    /// Whether it did not end by itself.
+    pub hung: bool,
+    /// Whether the profiler asked for its detach.
+    pub asked: bool,
+    /// Where it crashed, if it did.
+    pub backtrace: Vec<String>,
+    /// The last lines of its standard error.
+    pub stderr: String,
+}
+
+impl RunResult {
+    fn origin(&self) -> Origin {
+        (self.seed, self.runtime_version.differences().name)
+    }
+}
+
+/// A run, by its seed and its runtime.
+type Origin = (u64, &'static str);
+
+/// An event: clause, callback and message.
+type Event<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// The runs with each event.
+type Events<'a> = BTreeMap<Event<'a>, BTreeSet<Origin>>;
+
+/// What the lines of all runs say.
+#[derive(Default)]
+struct Sums<'a> {
+    exercised: BTreeSet<&'a str>,
+    notes: BTreeMap<&'a str, &'a str>,
+    broken: Events<'a>,
+    remarks: Events<'a>,
+    refused: BTreeMap<(&'a str, u32), BTreeSet<Origin>>,
+    seen: BTreeMap<&'a str, BTreeSet<Origin>>,
+    preempted: BTreeMap<(&'a str, Origin), u64>,
+    /// The first run that died of an event.
+    deaths: BTreeMap<Event<'a>, &'a RunResult>,
+    works: bool,
+}
+
+/// Turns runs into verdicts.
+pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
+    let failures = all.iter().filter_map(|ran| ran.as_ref().err().cloned()).collect();
+    let mut report = Report { mode, failures, ..Report::default() };
+    let mut sums = Sums::default();
+    for ran in all.iter().flatten() {
+        report.runs += 1;
+        report.failures.extend(ran.lines.iter().filter_map(|line| match line {
+            Line::Failed(words) => Some(words.clone()),
+            _ => None,
+        }));
+        sums.add(ran);
+    }
+    report.findings = sums.findings(mode);
+    report.did_nothing = !sums.works && sums.exercised.contains(mode.clause_of_load());
+    let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
+        call: (*call).to_owned(),
+        code: format!("{code:#010x}"),
+        runs: runs.len() as u64,
+    };
+    report.refused = sums.refused.iter().map(call).collect();
+    let seen = sums.seen.iter();
+    report.observations =
+        seen.map(|(message, runs)| Observation { message: (*message).to_owned(), runs: runs.len() as u64 }).collect();
+    report
+}
+
+impl<'a> Sums<'a> {
+    fn add(&mut self, ran: &'a RunResult) {
+        let origin = ran.origin();
+        for (place, line) in ran.lines.iter().enumerate() {
+            match line {
+                Line::Exercised(clause) => _ = self.exercised.insert(clause),
+                Line::Broken { clause, callback, message } => {
+                    let event: Event = (clause, callback.as_deref(), message);
+                    self.broken.entry(event).or_default().insert(origin);
+                    let known = self.deaths.get(&event);
+                    if place >= ran.own_lines && known.is_none_or(|known| origin < known.origin()) {
+                        self.deaths.insert(event, ran);
+                    }
+                }
+                Line::Remark { clause, callback, message } => {
+                    _ = self.remarks.entry((clause, callback.as_deref(), message)).or_default().insert(origin);
+                }
+                Line::Refused { call, code } => _ = self.refused.entry((call, *code)).or_default().insert(origin),
+                Line::Preempted { clause, milliseconds } => {
+                    _ = self.preempted.insert((clause, origin), *milliseconds);
+                }
+                Line::Seen(message) => _ = self.seen.entry(message).or_default().insert(origin),
+                Line::Note { clause, message } => _ = self.notes.insert(clause, message),
+                Line::Worked => self.works = true,
+                Line::Failed(_)
+                | Line::AskedForDetach
+                | Line::UnloadBegins { .. }
+                | Line::UnloadIsOver
+                | Line::Done => {}
+            }
+        }
+    }
+
+    fn findings(&self, mode: LoadMode) -> Vec<Finding> {
+        let mut findings = self.findings_of(&self.broken, Verdict::Broken);
+        findings.extend(self.findings_of(&self.remarks, Verdict::Remark));
+        let is_settled = |clause: &str| self.broken.keys().chain(self.remarks.keys()).any(|key| key.0 == clause);
+        let rest = CLAUSES.iter().filter(|clause| clause.is_checked(mode) && !is_settled(clause.id)).map(|clause| {
+            if self.exercised.contains(clause.id) {
+                Finding::of(clause.id, Verdict::Honoured, clause.honoured)
+            } else {
+                let why = self.notes.get(clause.id).copied().unwrap_or(clause.exercise);
+                Finding::of(clause.id, Verdict::NotExercised, why)
+            }
+        });
+        findings.extend(rest);
+        findings.sort_by(|one, other| (&one.clause, one.seed).cmp(&(&other.clause, other.seed)));
+        findings
+    }
+
+    fn findings_of(&self, events: &Events, verdict: Verdict) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = Vec::new();
+        for (event, runs) in events {
+            let (clause, callback, message) = event;
+            if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
+                findings.push(Finding {
+                    runs: Some(runs.len() as u64),
+                    seed: runs.first().map(|(seed, _)| *seed),
+                    runtime_version: runs.first().map(|(_, runtime_version)| (*runtime_version).to_owned()),
+                    callback: callback.map(str::to_owned),
+                    preemption_ms: self.preemption(clause, runs),
+                    crash: self.deaths.get(event).map(|ran| crashed_run(ran)),
+                    ..Finding::of(clause, verdict, message)
+                });
+            }
+        }
+        findings
+    }
+
+    /// The shortest delay, if each of these runs needed one.
+    fn preemption(&self, clause: &str, runs: &BTreeSet<Origin>) -> Option<u64> {
+        let delays: Option<Vec<u64>> = runs.iter().map(|run| self.preempted.get(&(clause, *run)).copied()).collect();
+        delays?.into_iter().min()
+    }
+}
+
+fn crashed_run(ran: &RunResult) -> CrashedRun {
+    let (seed, runtime_version) = ran.origin();
+    let (backtrace, stderr) = (ran.backtrace.clone(), ran.stderr.clone());
+    CrashedRun { seed, runtime_version: runtime_version.to_owned(), backtrace, stderr }
+}
