@@ -66,6 +66,16 @@ fn a_profiler_that_detaches_late_is_waited_for_on_demand() {
     assert!(remora(["lab", "--wait", "11m"]).stderr.contains("it is at most 10m"));
 }
 
+#[test]
+fn a_slow_shutdown_is_a_delay_and_no_hang() {
+    let result = run_fault("slow-shutdown");
+    result.is_clean();
+    result.made_all(4);
+    let remark = result.findings.iter().find(|finding| finding["verdict"] == "remark").expect("one");
+    assert_eq!(text(remark, "clause"), "DET-17", "{remark:#}");
+    assert!(text(remark, "message").contains("the exit of a program waits for it"), "{remark:#}");
+}
+
 /// Nothing is broken, and one thing is seen in every run.
 #[track_caller]
 fn is_clean_and_seen(profiler: &str, what: &str) {

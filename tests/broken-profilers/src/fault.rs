@@ -106,6 +106,8 @@ faults! {
     HangsBeforeAttach = "hangs-before-attach",
     /// It suspends the runtime, never resumes it, and stays.
     LeavesSuspended = "leaves-suspended",
+    /// Shutdown takes three seconds, as where it waits for a thread that looks now and then.
+    SlowShutdown = "slow-shutdown",
     /// Shutdown never returns.
     HangsInShutdown = "hangs-in-shutdown",
     /// ProfilerDetachSucceeded never returns.

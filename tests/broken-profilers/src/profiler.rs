@@ -53,6 +53,7 @@ impl Profiler {
             Fault::Stays
                 | Fault::LeavesSuspended
                 | Fault::HangsInShutdown
+                | Fault::SlowShutdown
                 | Fault::OwnThread
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
@@ -310,8 +311,10 @@ impl ProfilerCallback for Profiler {
     }
 
     fn shutdown(&self) {
-        if fault() == Fault::HangsInShutdown {
-            never_return();
+        match fault() {
+            Fault::HangsInShutdown => never_return(),
+            Fault::SlowShutdown => std::thread::sleep(std::time::Duration::from_secs(3)),
+            _ => {}
         }
     }
 

@@ -36,7 +36,7 @@ fn wanting_high(low: u32, high: u32) -> Script {
 }
 
 fn small(size: usize, references: &[ObjectKey]) -> Shape {
-    Shape { size, references: references.to_vec(), finalizable: false }
+    Shape { size, references: references.to_vec(), ..Shape::default() }
 }
 
 /// Forces a GC on the profiler's own thread.
@@ -222,12 +222,33 @@ fn gch_03_later_collections_keep_the_mirror_true() {
 }
 
 #[test]
+fn gch_02_a_pinned_object_stays_in_generation_4_where_there_is_one() {
+    in_worlds(&RuntimeVersion::ALL, |world| {
+        let class = world.runtime.define_class(None, None);
+        let (_, script, _) = world.attached(wanting(MONITOR_GC));
+        let has_pinned = ![RuntimeVersion::Core3, RuntimeVersion::Desktop4].contains(&world.runtime.runtime_version);
+        join(&[application(world, move |runtime| {
+            let pinned = runtime.allocate(class, Shape { size: 24, pinned: true, ..Shape::default() });
+            let before = runtime.object(pinned);
+            for _ in 0..4 {
+                runtime.collect(2);
+            }
+            let generations = runtime.generations();
+            holds!(GCH_02 sim, generations == [if has_pinned { 4 } else { 2 }]);
+            assert!(!has_pinned || runtime.object(pinned) == before, "it never moves");
+        })]);
+        drop(script);
+    });
+}
+
+#[test]
 fn gch_03_the_finalizer_weak_tables_and_handles_are_reported() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let class = world.runtime.define_class(None, None);
         let (_, script, _) = world.attached(wanting(MONITOR_GC));
         join(&[application(world, move |runtime| {
-            let finalized = runtime.allocate(class, Shape { size: 24, references: vec![], finalizable: true });
+            let finalized =
+                runtime.allocate(class, Shape { size: 24, references: vec![], finalizable: true, ..Shape::default() });
             let (key, value) = (runtime.allocate(class, small(24, &[])), runtime.allocate(class, small(24, &[])));
             runtime.depend(key, value);
             runtime.forget(value);

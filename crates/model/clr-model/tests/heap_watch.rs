@@ -157,7 +157,7 @@ fn use_it(link: &Link, kept: &Kept) {
 }
 
 fn small(size: usize, references: &[ObjectKey]) -> Shape {
-    Shape { size, references: references.to_vec(), finalizable: false }
+    Shape { size, references: references.to_vec(), ..Shape::default() }
 }
 
 /// A program that allocates, keeps and drops objects, and collects in between. Every third GC moves nothing.

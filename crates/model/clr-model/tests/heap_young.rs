@@ -26,7 +26,7 @@ fn makes_objects(runtime: &Arc<Runtime>, classes: usize, ends: &AtomicBool) {
     for _ in 0..classes {
         let class = runtime.define_class(None, None);
         for _ in 0..OBJECTS {
-            runtime.allocate(class, Shape { size: 24, references: Vec::new(), finalizable: false });
+            runtime.allocate(class, Shape { size: 24, references: Vec::new(), ..Shape::default() });
         }
     }
     while !ends.load(Ordering::SeqCst) {
@@ -102,7 +102,7 @@ fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
                 let makes = application(world, move |runtime| {
                     for _ in 0..MANY {
                         let class = runtime.define_class(None, None);
-                        runtime.allocate(class, Shape { size: 24, references: Vec::new(), finalizable: false });
+                        runtime.allocate(class, Shape { size: 24, references: Vec::new(), ..Shape::default() });
                     }
                     runtime.collect(0);
                 });

@@ -6,9 +6,12 @@ mod support;
 use corprof::{Guid, HResult, sys};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::runtime::Called;
+use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
 use remora_holds::holds;
-use support::{World, faults_of, in_one, in_worlds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{World, application, faults_of, in_one, in_worlds, join};
 
 const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
 /// CLDB_E_INDEX_NOTFOUND.
@@ -82,6 +85,35 @@ fn det_20_metadata_that_is_open_when_the_detach_is_asked_for_is_a_fault() {
             assert_eq!(script.request_detach(1), HResult::S_OK);
             // Not released: that call would be another misuse.
             std::mem::forget(kept);
+        });
+        holds!(DET_20 sim, found == (if keeps { vec!["DET-20"] } else { vec![] }));
+    }
+}
+
+#[test]
+fn det_20_metadata_that_another_threads_callback_has_open_counts_only_if_it_is_kept() {
+    for keeps in [true, false] {
+        let found = broken(move |world| {
+            let set =
+                |script: &Script| assert_eq!(script.set_mask_low(sys::COR_PRF_MONITOR_MODULE_LOADS), HResult::S_OK);
+            let [is_open, is_asked] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+            let (opens, asks) = (is_open.clone(), is_asked.clone());
+            let module = world.runtime.load_module(false);
+            let uses = move |script: &Script| {
+                let metadata = script.metadata(module.0).unwrap();
+                opens.store(true, Ordering::SeqCst);
+                schedule::wait_until(None, || asks.load(Ordering::SeqCst));
+                if keeps {
+                    std::mem::forget(metadata);
+                }
+            };
+            let (_, script, _) =
+                world.attached(Script::new().on("InitializeForAttach", set).on("ModuleLoadFinished", uses));
+            let busy = application(world, |runtime| _ = runtime.load_module(false));
+            schedule::wait_until(None, || is_open.load(Ordering::SeqCst));
+            assert_eq!(script.request_detach(1), HResult::S_OK);
+            is_asked.store(true, Ordering::SeqCst);
+            join(&[busy]);
         });
         holds!(DET_20 sim, found == (if keeps { vec!["DET-20"] } else { vec![] }));
     }

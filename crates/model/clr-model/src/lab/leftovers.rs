@@ -94,6 +94,16 @@ fn kind(name: &str) -> String {
     }
 }
 
+/// Whether a thread of this process is in uninterruptible sleep (state D in proc(5)), as in a system call on a slow disk.
+pub fn waits_for_a_disk() -> bool {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let state = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    };
+    threads.filter_map(state).any(|state| state == 'D')
+}
+
 /// Threads that do not belong to the runtime's side and do not end right now, with their names.
 fn threads() -> BTreeMap<u32, String> {
     let Some(os_threads) = os_threads() else { return BTreeMap::new() };

@@ -234,7 +234,7 @@ impl Runtime {
     }
 
     /// Whether generation 4, the pinned object heap, exists (source: gcinterface.h; since .NET 5).
-    fn has_pinned_heap(&self) -> bool {
+    pub(super) fn has_pinned_heap(&self) -> bool {
         self.is_attachable() && self.version().0 >= FIRST_WITH_PINNED_HEAP
     }
 
@@ -400,7 +400,7 @@ impl Heap {
 
     fn survive(&mut self, key: ObjectKey, stays: bool) -> Option<(usize, usize, usize)> {
         let object = self.objects.get(&key)?.clone();
-        let stays = stays || object.generation == LARGE_GENERATION;
+        let stays = stays || object.generation >= LARGE_GENERATION;
         let place = if stays { object.address } else { self.place(object.size) };
         if !mutation::is("GCH-04/2") {
             self.at.remove(&object.address);

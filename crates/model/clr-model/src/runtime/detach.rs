@@ -123,6 +123,7 @@ impl Runtime {
                 return false;
             }
             monitor::settle(|| profiler.is_quiet());
+            self.check_kept_metadata(profiler);
             self.unload(profiler);
             done += usize::from(counts_wrongly);
         }

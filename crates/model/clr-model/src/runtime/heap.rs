@@ -26,12 +26,16 @@ pub struct Shape {
     pub references: Vec<ObjectKey>,
     /// Whether it has a finalizer.
     pub finalizable: bool,
+    /// Whether it is made on the pinned object heap, if there is one.
+    pub pinned: bool,
 }
 
 /// Minimum bytes of a large object: generation 3, never moved (source: gcconfig.h, GCLOHThreshold).
 pub const LARGE: usize = 85_000;
 /// The reported generation of large objects.
 pub(super) const LARGE_GENERATION: u8 = 3;
+/// The reported generation of objects on the pinned object heap, which never move either (source: gcinterface.h; since .NET 5).
+const PINNED_GENERATION: u8 = LARGE_GENERATION + 1;
 /// For objects without a generation.
 const FROZEN_GENERATION: u8 = u8::MAX;
 const FIRST_OBJECT: usize = 0x1_0000_0000;
@@ -279,13 +283,18 @@ impl Runtime {
     /// Returns its address, too, and whether it is a large object.
     fn add_object(&self, class: ClassId, shape: Shape) -> (ObjectKey, usize, bool) {
         let thread = self.this_thread();
+        let is_pinned = shape.pinned && self.has_pinned_heap();
         let state = &mut *self.lock();
         let heap = &mut state.heap;
         let key = ObjectKey(heap.next() as u64);
         let address = heap.place(shape.size);
         let is_large = shape.size >= LARGE;
-        let generation = if is_large { LARGE_GENERATION } else { 0 };
-        let Shape { size, references, finalizable } = shape;
+        let generation = match is_large {
+            _ if is_pinned => PINNED_GENERATION,
+            true => LARGE_GENERATION,
+            false => 0,
+        };
+        let Shape { size, references, finalizable, .. } = shape;
         heap.objects.insert(key, Object { class, size, references, generation, address, finalizable });
         heap.at.insert(address, key);
         *heap.allocated.entry(class).or_default() += 1;

@@ -70,6 +70,8 @@ pub struct Record {
     pub(super) callbacks_received: u64,
     /// Whether it got a callback during its last SuspendRuntime, which proves that the runtime still found it.
     pub(super) was_called_while_suspended: bool,
+    /// Whether metadata that it had open at its detach request was reported.
+    pub(super) open_metadata_is_reported: bool,
     /// Whether it got Shutdown.
     pub(super) exit_reported: bool,
 }
@@ -161,6 +163,11 @@ impl Profiler {
     /// Whether the thread is inside a callback of this profiler.
     pub(super) fn runs_on(&self, task: Task) -> bool {
         self.innermost_on(task).is_some()
+    }
+
+    /// Whether another thread is inside a callback of this profiler.
+    pub(super) fn runs_beside(&self, task: Task) -> bool {
+        self.lock().running.iter().any(|(other, slots)| *other != task && !slots.is_empty())
     }
 
     /// The innermost callback of this profiler on the thread.
