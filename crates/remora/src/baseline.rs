@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn det_17_a_process_that_is_just_ending_is_looked_at_again_when_it_has_ended() {
+    fn a_process_that_is_just_ending_is_looked_at_again_when_it_has_ended() {
         let has_ended = Cell::new(false);
         let look = || receipt(if has_ended.get() { Became::Ended } else { Became::Running });
         let ends = || {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn det_14_what_stays_on_purpose_is_named_and_nothing_is_said_not_to_be_there_that_is() {
+    fn what_stays_on_purpose_is_named_and_nothing_is_said_not_to_be_there_that_is() {
         assert_eq!(&*outcome(vec![], &[]).text(), "nothing of Remora is in process 7\n");
         let stays = outcome(vec![], &["/tmp/libremora_agent-1-stays.so (deleted)"]);
         assert!(stays.clean);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn det_16_what_goes_away_by_itself_is_waited_for() {
+    fn what_goes_away_by_itself_is_waited_for() {
         let mut looks = vec![vec![], vec!["the library"], vec!["the library", "a thread"]];
         assert!(settled(Duration::from_secs(3600), || looks.pop().expect("it stopped looking")).is_empty());
         assert!(looks.is_empty());

@@ -2,7 +2,7 @@
 
 use crate::outcome::{Failure, Outcome, bail};
 use crate::test_output::{self, Count};
-use crate::{codegen, contract, dist, layers, process, soak, test_run, tidy};
+use crate::{codegen, contract, dist, layers, mutate, process, soak, test_run, tidy};
 use std::path::Path;
 use std::time::Instant;
 
@@ -34,6 +34,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
     let results = contract::results::fresh_folder()?;
     step("unit tests", &mut || test_run::unit_tests(std::slice::from_ref(&results)).map(|counted| count.add(counted)));
     step("every interleaving", &mut || test_run::every_interleaving().map(|counted| count.add(counted)));
+    step("broken on purpose", &mut || mutate::run(&["--check".into()]));
     let live = test_run::prepare().map(|live| [live, vec![results.clone()]].concat());
     step("live runtimes", &mut || {
         let live = live.as_ref().map_err(|failure| Failure::new(failure.to_string()))?;

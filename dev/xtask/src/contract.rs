@@ -19,10 +19,11 @@ mod run;
 mod unasserted;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
-use crate::runtimes;
+use crate::{mutate, runtimes};
 use assertions::Assertions;
 use columns::Column;
 use evidence::Evidence;
+pub use page::between;
 use page::{Cell, Clause, Content, PAGE};
 use pending::{Pending, Required};
 use results::{Left, Results};
@@ -61,6 +62,22 @@ pub fn of_remora_alone(package: &str) -> Outcome<BTreeSet<String>> {
     Ok(assertions.functions().into_iter().filter(is_of_remora).map(str::to_owned).collect())
 }
 
+/// Clause and test: the tests of a package that assert the clause for Remora.
+pub fn asserted_for_remora(package: &str) -> Outcome<BTreeSet<(String, String)>> {
+    Ok(Assertions::read()?.by_tests_of(package, Column::Rem))
+}
+
+/// The clauses that Remora promises: the page has an `x` for them under *rem*.
+pub fn clauses_of_remora() -> Outcome<Vec<String>> {
+    let text = fs::read_to_string(crate::root().join(PAGE)).context(|| format!("cannot read {PAGE}"))?;
+    Ok(of_remora(&page::clauses(&text)?))
+}
+
+fn of_remora(clauses: &[Clause]) -> Vec<String> {
+    let is_promised = |clause: &&Clause| clause.cells.last() == Some(&Cell::Shown);
+    clauses.iter().filter(is_promised).map(|clause| clause.id.clone()).collect()
+}
+
 impl Options {
     fn of(arguments: &[String]) -> Outcome<Options> {
         let mut options = Options::default();
@@ -95,6 +112,7 @@ fn update_page(options: &Options) -> Outcome<()> {
     findings.extend(evidence.unasserted.findings(&evidence.assertions));
     let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
     findings.extend(deviations::faults(&deviations, &ids, &evidence.tests));
+    findings.extend(mutate::check(&|test| evidence.assertions.has_test(test), &of_remora(&checked.clauses))?);
     let content =
         Content { clauses: &checked.clauses, evidence: &evidence, pending: &pending, deviations: &deviations };
     let made = page::made(&text, &content)?;

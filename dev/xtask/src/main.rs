@@ -69,7 +69,12 @@ const TASKS: &[Task] = &[
     task("explore", "FIRST COUNT | replay SEED [SWITCH] | broken", explore, EXPLORE),
     task("layers", "", layers::run, "check that the crates keep to their layers (layers.toml)"),
     task("tidy", "", tidy::run, "check what formatter and linter do not see"),
-    task("contract", "[--check | --tables] [--results FOLDER] | --mutate [CLAUSE]...", contract_or_mutate, CONTRACT),
+    task(
+        "contract",
+        "[--check | --tables] [--results FOLDER] | --mutate [--check] [CLAUSE | FAULT]...",
+        contract_or_mutate,
+        CONTRACT,
+    ),
     task("codegen", "[--check]", generate, "generate the profiling API of corprof, or check that it is up to date"),
 ];
 
@@ -80,7 +85,7 @@ const DIST: &str =
 const EXPLORE: &str =
     "run the agent in the runtime model under many schedules, show one, or try each way to break the agent";
 const CONTRACT: &str = "run the tests that hold clauses and write docs/authors/contract.md; --check writes nothing, --tables runs nothing, \
-    --results takes the results of a run, --mutate breaks the model and shows which tests notice";
+    --results takes the results of a run, --mutate breaks the model and the agent and shows which tests notice";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -184,7 +184,7 @@ fn att_16_a_process_in_a_debugger_is_recorded_when_that_has_gone() {
 }
 
 #[test]
-fn att_08_a_process_that_does_not_answer() {
+fn a_process_that_does_not_answer() {
     let folder = open_folder();
     let deaf = compile("deaf", &["-shared", "-fPIC"], &folder.path().join("deaf.so"));
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
@@ -196,7 +196,7 @@ fn att_08_a_process_that_does_not_answer() {
 }
 
 #[test]
-fn att_08_a_process_that_does_not_answer_the_attach() {
+fn a_process_that_does_not_answer_the_attach() {
     let folder = open_folder();
     let deaf = compile("deaf", &["-shared", "-fPIC"], &folder.path().join("deaf.so"));
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {

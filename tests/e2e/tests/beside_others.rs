@@ -45,11 +45,11 @@ fn att_07_det_18_ours_comes_and_goes_beside_a_main_profiler() {
         let mut target = busy(runtime);
         let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
         for _ in 0..ROUNDS {
-            holds!(ATT_07 clr rem, Recording::of(&target, &[]).is_clean().samples() > 0);
+            holds!([ATT_07 DET_18] clr rem, Recording::of(&target, &[]).is_clean().samples() > 0);
             still_hears(&mut other);
             goes_on(&mut target);
         }
-        assert_eq!(other.detach(), Ok(()));
+        holds!(DET_18 rem, other.detach() == Ok(()));
         goes_on(&mut target);
     });
 }
@@ -59,7 +59,7 @@ fn att_07_det_18_ours_comes_and_goes_beside_a_profiler_from_the_start() {
     with_room_beside(|runtime| {
         let (mut target, mut other) = ForeignProfiler::at_start(Start::managed(runtime, "busy").arg("1"), Kind::Main);
         for _ in 0..ROUNDS {
-            holds!(ATT_07 clr rem, Recording::of(&target, &["--event", "wall"]).is_clean().samples() > 0);
+            holds!([ATT_07 DET_18] clr rem, Recording::of(&target, &["--event", "wall"]).is_clean().samples() > 0);
             still_hears(&mut other);
         }
         goes_on(&mut target);
@@ -92,7 +92,7 @@ fn det_18_a_notification_only_profiler_leaves_before_ours() {
             let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
             let recording = Recording::begun(&target, &[]);
             still_hears(&mut other);
-            assert_eq!(other.detach(), Ok(()));
+            holds!(DET_18 rem, other.detach() == Ok(()));
             recording.stop().is_clean();
             goes_on(&mut target);
         }
@@ -109,7 +109,7 @@ fn det_18_a_notification_only_profiler_comes_during_ours_and_stays() {
             let mut other = ForeignProfiler::attach(&target, Kind::NotificationOnly).unwrap();
             recording.stop().is_clean();
             still_hears(&mut other);
-            assert_eq!(other.detach(), Ok(()));
+            holds!(DET_18 rem, other.detach() == Ok(()));
             goes_on(&mut target);
         }
     });
@@ -125,7 +125,7 @@ fn det_18_a_main_profiler_comes_during_ours_and_stays() {
         still_hears(&mut other);
         Recording::of(&target, &[]).is_clean();
         still_hears(&mut other);
-        assert_eq!(other.detach(), Ok(()));
+        holds!(DET_18 rem, other.detach() == Ok(()));
         goes_on(&mut target);
     });
 }
@@ -136,7 +136,7 @@ fn det_18_after_a_main_profiler_has_left_the_first_of_ours_stays_inert_and_anoth
         let mut target = busy(runtime);
         for round in 1..=ROUNDS {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
-            assert_eq!(other.detach(), Ok(()));
+            holds!(DET_18 rem, other.detach() == Ok(()));
             works_and_says_what_stays(&Recording::of(&target, &[]), 1);
             stays_on_purpose(&mut target, round);
             Recording::of(&target, &[]).is_clean();
@@ -153,7 +153,7 @@ fn det_18_an_agent_that_must_stay_inert_is_replaced_by_the_runtimes_own_sampler_
         let mut target = busy(runtime);
         for _ in 0..MOST_COMINGS {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
-            assert_eq!(other.detach(), Ok(()));
+            holds!(DET_18 rem, other.detach() == Ok(()));
         }
         let recorded = Recording::of(&target, &["--engine", "auto"]);
         recorded.ended_with(UNCLEAN);
@@ -179,7 +179,7 @@ fn det_18_a_main_profiler_leaves_during_ours_which_then_stays_inert() {
         for event in ["cpu", "wall", "cpu"] {
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
             let recording = Recording::begun(&target, &["--event", event]);
-            assert_eq!(other.leave(&target), Ok(()));
+            holds!(DET_18 rem, other.leave(&target) == Ok(()));
             goes_on(&mut target);
             says_that_it_stays(recording);
             is_inert(&mut target);
@@ -196,7 +196,7 @@ fn det_18_a_main_profiler_comes_and_leaves_during_ours_which_then_stays_inert() 
         for _ in 0..ROUNDS {
             let recording = Recording::begun(&target, &[]);
             let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
-            assert_eq!(other.leave(&target), Ok(()));
+            holds!(DET_18 rem, other.leave(&target) == Ok(()));
             says_that_it_stays(recording);
             is_inert(&mut target);
             works_beside_what_stayed(&target, &[]);
@@ -212,7 +212,7 @@ fn det_18_a_main_profiler_and_ours_leave_at_the_same_time() {
         for _ in 0..ROUNDS {
             let mut other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
             let recording = Recording::begun(&target, &[]);
-            assert_eq!(other.begin_detach(), Ok(()));
+            holds!(DET_18 rem, other.begin_detach() == Ok(()));
             let recorded = recording.stop();
             other.wait_until_detached();
             // Either may be first: our agent detached, or it stays and reports that.
@@ -231,12 +231,12 @@ fn det_18_an_inert_agent_is_no_harm_to_the_next_profiler_of_somebody_else() {
     with_room_beside(|runtime| {
         let mut target = busy(runtime);
         let other = ForeignProfiler::attach(&target, Kind::Main).unwrap();
-        assert_eq!(other.detach(), Ok(()));
+        holds!(DET_18 rem, other.detach() == Ok(()));
         works_and_says_what_stays(&Recording::of(&target, &[]), 1);
         for kind in [Kind::NotificationOnly, Kind::Main] {
             let mut next = ForeignProfiler::attach(&target, kind).unwrap();
             still_hears(&mut next);
-            assert_eq!(next.detach(), Ok(()));
+            holds!(DET_18 rem, next.detach() == Ok(()));
             goes_on(&mut target);
         }
     });

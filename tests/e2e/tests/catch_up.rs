@@ -12,17 +12,17 @@ const ATTACHES: usize = 30;
 const ENOUGH: u64 = 500;
 
 #[test]
-fn cat_01_cat_06_attached_again_and_again_while_modules_are_loaded_and_unloaded() {
+fn cat_06_attached_again_and_again_while_modules_are_loaded_and_unloaded() {
     comes_and_goes("collectible", &[], "unloaded", "Plugin.Worker.");
 }
 
 #[test]
-fn cat_01_cat_06_attached_again_and_again_while_methods_are_made_and_thrown_away() {
+fn cat_06_attached_again_and_again_while_methods_are_made_and_thrown_away() {
     comes_and_goes("dynamic", &[], "count", "EmittedBurn");
 }
 
 #[test]
-fn cat_01_cat_06_attached_again_and_again_while_threads_are_born_and_die() {
+fn cat_06_attached_again_and_again_while_threads_are_born_and_die() {
     comes_and_goes("short_threads", &["2", "3"], "count", "ShortThreads.Live(int)");
 }
 

@@ -35,7 +35,7 @@ fn still_hears(other: &mut ForeignProfiler) {
 }
 
 #[test]
-fn det_18_beside_another_profiler_it_is_said_that_the_count_cannot_be_seen() {
+fn beside_another_profiler_it_is_said_that_the_count_cannot_be_seen() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| {
         let mut target = Start::managed(runtime, "generations").ready();
         let (beside, mut others) = watched(&target, 1);
@@ -67,7 +67,7 @@ fn det_14_det_18_where_no_place_is_left_to_look_the_count_is_said_to_be_unseen_a
         let is_reported = |words: &str| mapped.iter().filter(|why| why.contains(words)).count() == 1;
         // Two libraries stay: the repairing one, and the checking one.
         holds!(
-            DET_14 rem,
+            [DET_14 DET_18] rem,
             mapped.len() == 2 && is_reported("the next command shows") && is_reported("had no place for it"),
             "{left:#?}"
         );

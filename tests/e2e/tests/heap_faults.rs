@@ -316,7 +316,7 @@ fn det_16_ctrl_c_ends_the_wait_for_a_collection_and_nothing_stays_once_it_has_ha
 
 /// The GC starts while nobody drains the ring, so that everything fits and the copy waits for the next request.
 #[test]
-fn gch_06_a_copy_that_ends_before_it_was_asked_about_static_fields_has_sent_the_heap_and_says_what_is_missing() {
+fn a_copy_that_ends_before_it_was_asked_about_static_fields_has_sent_the_heap_and_says_what_is_missing() {
     on_runtimes(&[Runtime::major_is(3), Runtime::newest()], |runtime| {
         let mut program = Unstoppable::start(runtime);
         let folder = open_folder();

@@ -192,23 +192,23 @@ fn a_snapshot_right_after_one_that_was_killed_waits_until_that_has_left() {
 }
 
 #[test]
-fn det_16_det_18_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
+fn det_16_after_a_watch_that_was_killed_the_next_command_works_and_says_what_stays() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 1));
 }
 
 #[test]
-fn det_16_det_18_after_a_snapshot_with_roots_that_was_killed_the_next_command_works_and_says_what_stays() {
+fn det_16_after_a_snapshot_with_roots_that_was_killed_the_next_command_works_and_says_what_stays() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_one_with_roots, 1));
 }
 
 #[test]
-fn det_18_for_each_that_was_killed_something_stays_and_no_command_fails() {
+fn for_each_that_was_killed_something_stays_and_no_command_fails() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| after(runtime, kill_a_watch, 2));
 }
 
 /// A main profiler repairs the effect of its own detach, and notices that more is wrong.
 #[test]
-fn det_14_det_18_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_count_right_and_says_what_stays() {
+fn det_14_a_snapshot_with_roots_after_a_watch_that_was_killed_leaves_the_count_right_and_says_what_stays() {
     on_runtimes(&Runtime::from_major(FIRST_WITH_COUNT), |runtime| {
         let mut target = program(runtime);
         kill_a_watch(&mut target);

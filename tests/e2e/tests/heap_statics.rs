@@ -85,7 +85,7 @@ fn gch_06_what_a_static_field_keeps_is_held_by_its_name() {
             let cached = show(&file, "Known.Cached[]");
             let path = &show(&file, &format!("@{:#x}", cached["objects"][0]["address"].as_u64().unwrap()))["path"];
             assert_eq!(path["root"], "static", "{more:?}");
-            assert_eq!(path["root_note"], "Known.Statics.Cache", "{more:?}");
+            holds!(GCH_06 rem, path["root_note"] == "Known.Statics.Cache", "{more:?}");
             // The boxed one, too; a local may also be known to refer to it.
             let boxed = show(&file, "Known.Statics");
             let pair = boxed["static_fields"].as_array().unwrap().iter().find(|field| field["name"] == "Pair").unwrap();
@@ -128,7 +128,7 @@ fn gch_06_without_being_asked_for_static_fields_have_names_and_references_and_no
 
 /// Reading an unused class does not initialize it, and its static fields have no values.
 #[test]
-fn gch_06_a_class_that_nobody_has_used_stays_as_it_is() {
+fn a_class_that_nobody_has_used_stays_as_it_is() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let directory = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
 use remora_e2e::{Target, on_every_runtime, remora};
+use remora_holds::holds;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -69,7 +70,7 @@ fn written(value: &Value) -> String {
 }
 
 #[track_caller]
-fn holds(of: &Value, expected: &[(&str, &str, &str)]) {
+fn has_fields(of: &Value, expected: &[(&str, &str, &str)]) {
     let reported: Vec<(&str, &str, String)> = expected
         .iter()
         .map(|(name, _, _)| {
@@ -79,7 +80,7 @@ fn holds(of: &Value, expected: &[(&str, &str, &str)]) {
         .collect();
     let expected: Vec<(&str, &str, String)> =
         expected.iter().map(|(name, of, value)| (*name, *of, (*value).to_owned())).collect();
-    assert_eq!(reported, expected);
+    holds!(GCH_06 rem, reported == expected);
 }
 
 #[track_caller]
@@ -93,7 +94,7 @@ fn gch_06_fields_are_reported_with_their_values_as_csharp_writes_them() {
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
-        holds(
+        has_fields(
             &taken.only("Known.Primitives"),
             &[
                 ("True", "bool", "true"),
@@ -125,7 +126,7 @@ fn gch_06_fields_are_reported_with_their_values_as_csharp_writes_them() {
                 ("Property", "int", "7"),
             ],
         );
-        holds(
+        has_fields(
             &taken.only("Known.Times"),
             &[
                 ("Utc", "DateTime", "2024-02-29 12:34:56.1234567 (UTC)"),
@@ -161,7 +162,7 @@ fn gch_06_regression_what_the_runtime_lays_out_itself_is_reported_where_it_stand
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
         let tuples = taken.only("Known.Tuples");
-        holds(
+        has_fields(
             &tuples,
             &[
                 ("Ints", "(int, int)?", "(3, 4)"),
@@ -193,7 +194,7 @@ fn gch_06_values_in_values_are_reported_whether_or_not_the_runtime_knows_a_class
     on_every_runtime(|runtime| {
         let target = Target::start(runtime, "values", &[]);
         let taken = Taken::of(&target, &["--values"]);
-        holds(
+        has_fields(
             &taken.only("Known.Nested"),
             &[
                 ("Point", "Point", "{X: 3, Y: -4}"),
@@ -217,7 +218,7 @@ fn gch_06_values_in_values_are_reported_whether_or_not_the_runtime_knows_a_class
             ],
         );
         let derived = taken.only("Known.References");
-        holds(
+        has_fields(
             &derived,
             &[
                 ("Boxed", "object", "5"),
@@ -259,7 +260,7 @@ fn gch_06_values_in_values_are_reported_whether_or_not_the_runtime_knows_a_class
             [("OfInt", "int", "1"), ("OfPoint", "Point", "{X: 10, Y: 11}"), ("OfString", "string", "\"generic\"")]
         {
             let generic = taken.at(&field(&derived, name)["address"]);
-            holds(&generic, &[("Value", of, value)]);
+            has_fields(&generic, &[("Value", of, value)]);
         }
         let delegate = taken.at(&field(&derived, "Delegate")["address"]);
         assert_eq!(field(&delegate, "_target")["address"], derived["object"]["address"]);
@@ -291,7 +292,7 @@ fn gch_06_fields_of_references_are_named_without_values_too() {
         assert_eq!(with.len(), without.len());
         for (of, field) in &with {
             let is_meant = |way: &(String, String)| way.0 == *of && way.1.split('|').any(|name| name == field);
-            assert!(without.iter().any(is_meant), "{of} by {field}: {without:#?}");
+            holds!(GCH_06 rem, without.iter().any(is_meant), "{of} by {field}: {without:#?}");
         }
         let one = |name: &str| without.iter().any(|way| way.1 == name);
         assert!(one("Delegate") && one("OfPoint"), "{without:#?}");
@@ -327,7 +328,7 @@ fn gch_06_elements_of_arrays_are_reported() {
             ("Objects", &["1", "\"two\"", "null"]),
             ("Jagged", &["@", "@"]),
         ] {
-            assert_eq!(elements(&taken, &arrays, name), expected, "{name}");
+            holds!(GCH_06 rem, elements(&taken, &arrays, name) == expected, "{name}");
         }
         let long = taken.at(&field(&arrays, "Long")["address"]);
         // The first stored word is the number of elements.
@@ -350,7 +351,7 @@ fn gch_06_without_being_asked_for_no_value_of_the_application_is_in_a_snapshot()
         for more in [&[][..], &["--strings"]] {
             let taken = Taken::of(&target, more);
             let object = taken.only("Known.Primitives");
-            assert_eq!(object["fields"], Value::Null);
+            holds!(GCH_06 rem, object["fields"] == Value::Null);
             // The bytes of its largest number.
             let number = 18_000_000_000_000_000_000_u64.to_le_bytes();
             let bytes = std::fs::read(&taken.file).unwrap();

@@ -7,6 +7,7 @@
 mod support;
 
 use remora_e2e::{Facts, Recording, Remora, Runtime, Start, Target, on_every_runtime, until};
+use remora_holds::holds;
 use rustix::fs::inotify;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ impl Late {
         let pid = self.target.pid();
         until("nothing of ours is in the target", || Facts::of(pid).remora().is_empty());
         Recording::of(&self.target, &[]).is_clean();
-        assert_eq!(Facts::of(pid).left_since(&self.before), Vec::<String>::new());
+        holds!(ATT_08 rem, Facts::of(pid).left_since(&self.before) == Vec::<String>::new());
         let ours = |name: &&std::ffi::OsString| name.to_string_lossy().contains("remora");
         assert_eq!(support::names(self.folder.path()).iter().filter(ours).count(), 0);
         let first = self.target.ask_number("count");

@@ -17,7 +17,7 @@ use std::process::Command;
 use support::{AS_NOBODY, Watched, behind, compile, ended_when_busy, names, open_folder};
 
 #[test]
-fn att_06_att_18_a_private_mount_namespace() {
+fn att_06_a_private_mount_namespace() {
     on_every_runtime(|runtime| {
         let script = "mount -t tmpfs tmpfs /tmp; export TMPDIR=/tmp; exec \"$@\"";
         let mut target = Watched::behind(script, runtime, |start| start);
@@ -59,7 +59,7 @@ fn att_06_det_14_a_library_from_memory_is_seen_in_the_process() {
 }
 
 #[test]
-fn att_06_att_18_a_pid_namespace() {
+fn att_06_a_pid_namespace() {
     on_every_runtime(|runtime| {
         let script = "exec unshare -p -f --mount-proc --kill-child \"$@\"";
         let mut target = Watched::behind(script, runtime, |start| start);
@@ -102,7 +102,7 @@ const CHROOT: &str = "for each in /usr /lib /lib64 /proc /dev $BOUND; do mkdir -
     mount --rbind $each $NEW_ROOT$each; done; mkdir -m 1777 $NEW_ROOT/tmp; export TMPDIR=/tmp; exec chroot $NEW_ROOT \"$@\"";
 
 #[test]
-fn att_06_att_18_a_chroot() {
+fn att_06_a_chroot() {
     on_every_runtime(|runtime| {
         let root = open_folder();
         let program = Target::assembly("busy");
@@ -120,7 +120,7 @@ fn att_06_att_18_a_chroot() {
 }
 
 #[test]
-fn att_02_att_18_temporary_files_elsewhere() {
+fn att_02_temporary_files_elsewhere() {
     on_every_runtime(|runtime| {
         let elsewhere = tempfile::Builder::new().prefix("a b ").tempdir_in("/var/tmp").unwrap();
         let mut target = Watched::busy(runtime, |start| start.env("TMPDIR", elsewhere.path()));
@@ -246,7 +246,7 @@ fn att_03_several_runtimes_are_distinguished() {
 }
 
 #[test]
-fn att_18_sockets_of_processes_that_have_gone_are_ignored_and_kept() {
+fn sockets_of_processes_that_have_gone_are_ignored_and_kept() {
     on_every_runtime(|runtime| {
         let mut target = Watched::busy(runtime, |start| start);
         // Sockets of an earlier process with the same id, and of no process: files without a listener, and one with a stranger.

@@ -31,7 +31,7 @@ const KINDS: [&str; 12] = [
 ];
 
 #[test]
-fn det_14_det_04_det_10_att_18_nothing_is_left_of_what_was_there() {
+fn det_14_det_04_det_10_nothing_is_left_of_what_was_there() {
     on_every_runtime(|runtime| {
         for (program, arguments, event) in [
             ("busy", &["2"][..], "cpu"),

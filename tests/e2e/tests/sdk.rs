@@ -94,7 +94,7 @@ fn class(last: &[u8; 8]) -> [u8; 16] {
 }
 
 #[test]
-fn cat_02_cat_07_det_05_det_08_the_sdks_module_logger_attaches_tells_and_is_gone_twice() {
+fn det_12_the_sdks_module_logger_attaches_tells_and_is_gone_twice() {
     on_every_runtime(|runtime| {
         let mut target = quiet(runtime, "obedient");
         for _ in 0..2 {
@@ -107,12 +107,12 @@ fn cat_02_cat_07_det_05_det_08_the_sdks_module_logger_attaches_tells_and_is_gone
             logger.until_line("unloading ");
             logger.leave();
         }
-        holds!([DET_05 DET_08] rem, target.quit().success());
+        holds!(DET_12 rem, target.quit().success());
     });
 }
 
 #[test]
-fn det_05_det_08_the_sdks_sampler_attaches_names_the_busy_method_and_is_gone_twice() {
+fn det_12_the_sdks_sampler_attaches_names_the_busy_method_and_is_gone_twice() {
     on_every_runtime(|runtime| {
         let mut target = quiet(runtime, "busy");
         for _ in 0..2 {
@@ -127,12 +127,12 @@ fn det_05_det_08_the_sdks_sampler_attaches_names_the_busy_method_and_is_gone_twi
             sampler.leave();
             target.ask_number("count");
         }
-        holds!([DET_05 DET_08] rem, target.quit().success());
+        holds!(DET_12 rem, target.quit().success());
     });
 }
 
 #[test]
-fn det_05_det_08_the_sdks_collection_watcher_attaches_counts_each_and_is_gone_twice() {
+fn det_12_the_sdks_collection_watcher_attaches_counts_each_and_is_gone_twice() {
     on_every_runtime(|runtime| {
         let mut target = quiet(runtime, "obedient");
         for _ in 0..2 {
@@ -144,7 +144,7 @@ fn det_05_det_08_the_sdks_collection_watcher_attaches_counts_each_and_is_gone_tw
             let rest = watcher.leave();
             assert_eq!(rest, ["detached, 0 collections lost"], "an idle program was collected without being asked");
         }
-        holds!([DET_05 DET_08] rem, target.quit().success());
+        holds!(DET_12 rem, target.quit().success());
     });
 }
 

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_how_many_files_were_read_for_questions_is_known_until_these_are_sent() {
+    fn how_many_files_were_read_for_questions_is_known_until_these_are_sent() {
         let mut classes = Classes::new(Names::new(Files::of_ourselves()), Methods::new(Files::of_ourselves()));
         for index in 0..3 {
             classes.message(Message::Module { index, path: format!("/nowhere/{index}.dll"), mvid: None });

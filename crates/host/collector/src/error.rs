@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn det_18_who_is_refused_for_want_of_a_place_has_not_come_and_another_messages_advice_is_left_out() {
+    fn who_is_refused_for_want_of_a_place_has_not_come_and_another_messages_advice_is_left_out() {
         let refused = |code| Error::from(remora_attach::Error::RuntimeRefused(HResult(code)));
         assert!(refused(0x8013_136A).is_refused_for_want_of_a_place());
         assert!(

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn det_18_a_main_one_comes_only_where_what_sets_the_count_right_and_one_more_find_places() {
+    fn a_main_one_comes_only_where_what_sets_the_count_right_and_one_more_find_places() {
         assert!(has_places(0) && has_places(29));
         assert!(!has_places(30) && !has_places(PLACES));
     }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_answers_belong_to_the_fields_that_were_asked_about() {
+    fn answers_belong_to_the_fields_that_were_asked_about() {
         let mut statics = asked();
         assert_eq!(statics.answer((&written(&[1, 1, 1, 0, 0x9000, 0])).into()), Ok(()));
         let answered: Vec<_> = statics.answers().iter().map(|answer| (answer.type_token, answer.field)).collect();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_answers_to_what_was_not_asked_are_none() {
+    fn answers_to_what_was_not_asked_are_none() {
         for numbers in [&[1, 2, 0, 5][..], &[1, 0, 2, 5], &[1, 0, 0, 5, 5, 5], &[1, u64::MAX, 0], &[9]] {
             assert_eq!(asked().answer((&written(numbers)).into()), Err(Malformed), "{numbers:?}");
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_questions_for_which_there_is_no_room_are_counted() {
+    fn questions_for_which_there_is_no_room_are_counted() {
         let mut statics = asked();
         let many = vec![(0x0400_0001, true); SharedMemory::room_for_questions()];
         let question = Question { module: 1, type_token: 0x0200_0004, class: None, fields: Vec::new() };

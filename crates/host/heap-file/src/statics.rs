@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_static_fields_come_back_as_they_were_written() {
+    fn static_fields_come_back_as_they_were_written() {
         let field = |kind, content| StaticField {
             owner: "MyApp.Cache<int>".into(),
             assembly: "MyApp".into(),

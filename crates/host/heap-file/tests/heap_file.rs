@@ -181,7 +181,7 @@ fn a_file_with_another_content_has_another_identity() {
 
 /// What a static field holds is held by it: by a reference, or in a box; and its name stands with it.
 #[test]
-fn gch_06_what_static_fields_hold_has_roots_with_their_names() {
+fn what_static_fields_hold_has_roots_with_their_names() {
     let field = |name: &str, kind, content| StaticField {
         owner: "Known.Cache".into(),
         assembly: "Known".into(),

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_02_what_was_seen_and_what_is_inferred_are_reported_apart() {
+    fn what_was_seen_and_what_is_inferred_are_reported_apart() {
         let said = |kinds: &[RootKind]| sentence(&graph(kinds)).unwrap_or_default();
         assert_eq!(said(&[]), "");
         assert!(said(&[RootKind::Inferred]).starts_with("Roots are inferred: these objects"));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
+    fn static_fields_are_known_of_every_snapshot_and_make_the_others_no_less_inferred() {
         let said = sentence(&graph(&[RootKind::Static, RootKind::Inferred])).unwrap_or_default();
         assert!(
             said.starts_with("Roots: 1 reference of static fields is known; 1 more is inferred: these objects"),

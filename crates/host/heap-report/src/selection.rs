@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_what_was_not_asked_about_is_not_said_not_to_be_there() {
+    fn what_was_not_asked_about_is_not_said_not_to_be_there() {
         let refused = |statics| select(&list(1), statics, "Known.Cache").expect_err("no object is of it");
         assert!(refused(NONE).contains("and no static field belongs to one ("), "{}", refused(NONE));
         let unasked = refused(Statics { are_all: false, ..NONE });
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_a_type_that_only_static_fields_belong_to_is_found_by_its_name() {
+    fn a_type_that_only_static_fields_belong_to_is_found_by_its_name() {
         let graph = list(1);
         let field = |owner: &str| StaticField {
             owner: owner.into(),

@@ -423,7 +423,7 @@ fn what_a_static_event_of_any_delegate_type_keeps_is_found_if_it_has_several_han
 }
 
 #[test]
-fn gch_06_what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
+fn what_a_static_event_keeps_is_found_by_its_name_where_that_is_known() {
     let mut events = events();
     let subscriber = events.subscriber();
     let handler = events.handler("System.EventHandler", subscriber);

@@ -66,7 +66,7 @@ fn find_in_json(receipt: &Receipt, key: &str) -> String {
 }
 
 #[test]
-fn det_14_nothing_changed_is_clean() {
+fn nothing_changed_is_clean() {
     let receipt = receipt(&facts(), |_| {});
     assert_eq!((receipt.left.as_slice(), receipt.allowed.as_slice()), (&[][..], &[][..]));
     assert!(receipt.clean());
@@ -74,7 +74,7 @@ fn det_14_nothing_changed_is_clean() {
 }
 
 #[test]
-fn det_14_a_server_that_changes_by_itself_is_clean() {
+fn a_server_that_changes_by_itself_is_clean() {
     let receipt = receipt(&facts(), |tree| {
         tree.append("100/maps", "3000-4000 rw-p 00000000 00:00 0 \n5000-6000 r--p 0 08:01 9 /srv/remora-app/App.dll\n");
         tree.thread(300, 9000, Status { blocked: 0x10, ..Status::named(".NET TP Worker") });
@@ -100,13 +100,13 @@ fn status_text(change: impl FnOnce(&mut Status)) -> String {
 }
 
 #[test]
-fn det_14_a_mapped_library_is_left() {
+fn a_mapped_library_is_left() {
     let receipt = receipt(&facts(), |tree| tree.append("100/maps", LIBRARY));
     assert_left(&receipt, Kind::Mapping, "/tmp/a b/libremora_agent-1.so (deleted), 8 KiB: the runtime let go of it");
 }
 
 #[test]
-fn det_14_an_unconfirmed_detach_leaves_the_slot_and_the_gc_mode() {
+fn an_unconfirmed_detach_leaves_the_slot_and_the_gc_mode() {
     let facts = Facts { detach_confirmed: false, gc_mode: GcMode::OffUntilDetach, ..facts() };
     let with_library = receipt(&facts, |tree| tree.append("100/maps", LIBRARY));
     let kinds: Vec<Kind> = with_library.left.iter().map(|left| left.kind).collect();
@@ -116,7 +116,7 @@ fn det_14_an_unconfirmed_detach_leaves_the_slot_and_the_gc_mode() {
 }
 
 #[test]
-fn det_18_a_library_that_must_stay_inert_is_left_with_its_reason() {
+fn a_library_that_must_stay_inert_is_left_with_its_reason() {
     let reason = "ProfilerAttachComplete did not come, since a main profiler has left this process before";
     let facts = Facts { inert: Some(reason.into()), attach_completed: false, detach_confirmed: false, ..facts() };
     let receipt = receipt(&facts, |tree| tree.append("100/maps", LIBRARY));
@@ -126,7 +126,7 @@ fn det_18_a_library_that_must_stay_inert_is_left_with_its_reason() {
 }
 
 #[test]
-fn det_14_what_an_earlier_recording_left_is_said_to_be_earlier() {
+fn what_an_earlier_recording_left_is_said_to_be_earlier() {
     let tree = Tree::new();
     tree.append("100/maps", LIBRARY);
     let before = tree.snapshot();
@@ -135,7 +135,7 @@ fn det_14_what_an_earlier_recording_left_is_said_to_be_earlier() {
 }
 
 #[test]
-fn det_14_shared_memory_is_left_as_mapping_and_descriptor() {
+fn shared_memory_is_left_as_mapping_and_descriptor() {
     let mapped = receipt(&facts(), |tree| {
         tree.append("100/maps", "3000-4000 rw-s 00000000 00:01 8   /memfd:remora-ring (deleted)\n")
     });
@@ -148,12 +148,12 @@ fn det_14_shared_memory_is_left_as_mapping_and_descriptor() {
 }
 
 #[test]
-fn det_14_a_socket_is_left_by_its_inode() {
+fn a_socket_is_left_by_its_inode() {
     assert_left(&receipt(&facts(), |tree| tree.descriptor(12, "socket:[555]")), Kind::Socket, "descriptor 12");
 }
 
 #[test]
-fn det_14_perf_events_are_left_if_the_recording_used_them() {
+fn perf_events_are_left_if_the_recording_used_them() {
     let facts = Facts { perf_events: true, ..facts() };
     let open = receipt(&facts, |tree| tree.descriptor(12, "anon_inode:[perf_event]"));
     assert_left(&open, Kind::Descriptor, "1 perf events");
@@ -162,7 +162,7 @@ fn det_14_perf_events_are_left_if_the_recording_used_them() {
 }
 
 #[test]
-fn det_14_a_thread_is_left_by_id_in_the_targets_numbering() {
+fn a_thread_is_left_by_id_in_the_targets_numbering() {
     let receipt = receipt(&facts(), |tree| {
         tree.thread(6000, 9000, Status { namespace_id: Some(200), ..Status::named("renamed") })
     });
@@ -170,7 +170,7 @@ fn det_14_a_thread_is_left_by_id_in_the_targets_numbering() {
 }
 
 #[test]
-fn det_14_a_thread_id_used_again_is_not_the_agents() {
+fn a_thread_id_used_again_is_not_the_agents() {
     let facts = Facts { agent_threads: vec![AgentThread { id: 200, start_time: Some(8000) }], ..facts() };
     assert!(receipt(&facts, |tree| tree.thread(200, 9000, Status::named(".NET TP Worker"))).clean());
     let same = receipt(&facts, |tree| tree.thread(200, 8000, Status::named(".NET TP Worker")));
@@ -178,7 +178,7 @@ fn det_14_a_thread_id_used_again_is_not_the_agents() {
 }
 
 #[test]
-fn det_14_a_thread_is_left_by_name_unless_the_application_is_called_so() {
+fn a_thread_is_left_by_name_unless_the_application_is_called_so() {
     let named = receipt(&facts(), |tree| tree.thread(300, 9000, Status::named("remora-writer")));
     assert_left(&named, Kind::Thread, "carries the name");
     let tree = Tree::new();
@@ -190,7 +190,7 @@ fn det_14_a_thread_is_left_by_name_unless_the_application_is_called_so() {
 }
 
 #[test]
-fn det_14_the_runtimes_own_detach_thread_is_allowed_and_named() {
+fn the_runtimes_own_detach_thread_is_allowed_and_named() {
     let change = |tree: &Tree| {
         tree.thread(302, 9002, Status::named(".NET EventPipe"));
         tree.thread(301, 9001, Status::named(".NET EventPipe"));
@@ -207,7 +207,7 @@ fn det_14_the_runtimes_own_detach_thread_is_allowed_and_named() {
 }
 
 #[test]
-fn det_14_children_are_left_by_id_by_library_or_by_name() {
+fn children_are_left_by_id_by_library_or_by_name() {
     let facts = Facts { children: vec![400], ..facts() };
     let plain = "1000-2000 r-xp 0 08:01 5 /usr/bin/x\n";
     assert_left(&receipt(&facts, |tree| tree.child(400, "x", 'S', plain)), Kind::Child, "it did not end");
@@ -273,7 +273,7 @@ fn children_are_searched_for_where_the_kernel_lists_none() {
 }
 
 #[test]
-fn det_14_a_timer_of_the_recordings_signal_is_left() {
+fn a_timer_of_the_recordings_signal_is_left() {
     let timer = |signal: u32| format!("ID: 0\nsignal: {signal}/0\nnotify: signal/tid.101\nClockID: -6\n");
     let left = receipt(&facts(), |tree| tree.write("100/timers", &timer(SIGNAL)));
     assert_left(&left, Kind::Timer, "timer 0 of signal 41, signal/tid.101");
@@ -281,7 +281,7 @@ fn det_14_a_timer_of_the_recordings_signal_is_left() {
 }
 
 #[test]
-fn det_14_the_recordings_signal_must_be_as_before() {
+fn the_recordings_signal_must_be_as_before() {
     let ignored =
         receipt(&facts(), |tree| tree.write("100/status", &status_text(|status| status.ignored |= SIGNAL_BIT)));
     assert_left(&ignored, Kind::SignalDisposition, "signal 41 is ignored: it was left to the system before");
@@ -291,7 +291,7 @@ fn det_14_the_recordings_signal_must_be_as_before() {
 }
 
 #[test]
-fn det_14_a_pending_signal_is_left() {
+fn a_pending_signal_is_left() {
     let process =
         receipt(&facts(), |tree| tree.write("100/status", &status_text(|status| status.shared_pending |= SIGNAL_BIT)));
     assert_left(&process, Kind::SignalDisposition, "signal 41 is pending for the process");
@@ -302,7 +302,7 @@ fn det_14_a_pending_signal_is_left() {
 }
 
 #[test]
-fn det_14_a_changed_mask_is_left() {
+fn a_changed_mask_is_left() {
     let receipt = receipt(&facts(), |tree| {
         tree.thread(102, STARTED + 2, Status { blocked: SIGNAL_BIT, ..Status::named(".NET Finalizer") })
     });
@@ -321,7 +321,7 @@ fn a_thread_that_was_inside_libc_before_is_not_taken_for_changed() {
 }
 
 #[test]
-fn att_18_a_placed_file_is_left_and_one_not_looked_for_is_not_clean() {
+fn a_placed_file_is_left_and_one_not_looked_for_is_not_clean() {
     let tree = Tree::new();
     let (there, gone) = (tree.path().join("100/stat"), tree.path().join("gone/libremora_agent-1.so"));
     let with = |placed: Vec<PathBuf>| receipt(&Facts { placed, ..facts() }, |_| {});
@@ -333,7 +333,7 @@ fn att_18_a_placed_file_is_left_and_one_not_looked_for_is_not_clean() {
 }
 
 #[test]
-fn det_14_a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
+fn a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
     let mut main = Facts { slot: ProfilerSlot::Main, ..facts() };
     assert_left(&receipt(&main, |_| {}), Kind::ProfilerSlot, "one notification-only profiler too few");
     main.count = ProfilerCount::Right;
@@ -344,7 +344,7 @@ fn det_14_a_main_profiler_leaves_the_wrong_count_on_six_and_later_only() {
 
 /// One that came for something else, was not called since a main profiler had left before, and stays: it was not said beforehand.
 #[test]
-fn det_18_what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named_from_then_on() {
+fn what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named_from_then_on() {
     let mapped = LIBRARY.replace(".so", "-stays.so");
     let stayed = vec![mapped.split('/').next_back().unwrap().replace(" (deleted)", "").trim().to_owned()];
     let repaired = Facts { stayed: stayed.clone(), ..facts() };
@@ -396,7 +396,7 @@ fn det_18_what_had_to_stay_so_that_the_next_one_is_called_is_left_once_and_named
 
 /// A library in memory cannot be given another name.
 #[test]
-fn det_18_what_stays_in_memory_is_known_from_then_on_by_doing_nothing() {
+fn what_stays_in_memory_is_known_from_then_on_by_doing_nothing() {
     let mapped = "7f0000000000-7f0000002000 r-xp 00000000 00:01 9   /memfd:libremora_agent-3.so (deleted)\n";
     let stayed = Facts { stayed: vec!["libremora_agent-3.so".into()], ..facts() };
     let first = receipt(&stayed, |tree| tree.append("100/maps", mapped));
@@ -416,7 +416,7 @@ fn det_18_what_stays_in_memory_is_known_from_then_on_by_doing_nothing() {
 }
 
 #[test]
-fn det_14_what_could_not_be_read_is_never_clean() {
+fn what_could_not_be_read_is_never_clean() {
     let cases = [
         ("100/maps", "100/maps", Kind::Mapping),
         ("100/timers", "100/timers", Kind::Timer),
@@ -474,7 +474,7 @@ fn a_process_that_has_ended_is_gone() {
 }
 
 #[test]
-fn det_17_a_process_that_ended_leaves_only_files() {
+fn a_process_that_ended_leaves_only_files() {
     let tree = Tree::new();
     let before = tree.snapshot();
     let placed = vec![tree.path().join("100/stat")];
@@ -561,7 +561,7 @@ Receipt: clean. Nothing of Remora is left in process 100 (.NET 8.0.4).
 }
 
 #[test]
-fn det_14_what_was_not_looked_at_is_not_called_clean() {
+fn what_was_not_looked_at_is_not_called_clean() {
     let reported = |facts: &Facts| {
         let receipt = receipt(facts, |_| {});
         assert!(receipt.clean(), "{:?}", receipt.left);
@@ -582,7 +582,7 @@ fn det_14_what_was_not_looked_at_is_not_called_clean() {
 }
 
 #[test]
-fn det_14_a_session_of_events_that_could_not_be_ended_is_left() {
+fn a_session_of_events_that_could_not_be_ended_is_left() {
     let facts = Facts { event_session: EventSession::NotEnded("it did not answer".into()), ..Facts::default() };
     let running = receipt(&facts, |_| {});
     assert_left(&running, Kind::EventSession, "it did not answer");

@@ -26,7 +26,7 @@ fn facts() -> Facts {
 }
 
 #[test]
-fn det_14_mapped_but_inert_on_musl_is_allowed_once_detached() {
+fn mapped_but_inert_on_musl_is_allowed_once_detached() {
     let receipt = |facts: &Facts| {
         let tree = Tree::new();
         let before = tree.snapshot();
@@ -42,7 +42,7 @@ fn det_14_mapped_but_inert_on_musl_is_allowed_once_detached() {
 
 /// On musl a library is used again: that it was there before, and did nothing, says nothing about this attach.
 #[test]
-fn det_14_the_library_of_this_attach_is_not_inert_because_it_was_there_before() {
+fn the_library_of_this_attach_is_not_inert_because_it_was_there_before() {
     let receipt = |facts: &Facts| {
         let tree = Tree::new();
         tree.append("100/maps", &mapped());
@@ -58,7 +58,7 @@ fn det_14_the_library_of_this_attach_is_not_inert_because_it_was_there_before() 
 }
 
 #[test]
-fn det_14_the_file_of_the_library_stays_on_musl_and_nowhere_else() {
+fn the_file_of_the_library_stays_on_musl_and_nowhere_else() {
     // Any file that is there.
     let path = std::env::current_exe().expect("this test");
     let receipt = |kept: Option<std::path::PathBuf>| {

@@ -226,27 +226,27 @@ fn left_after(word: &str, known: impl FnOnce(String) -> Facts) -> Vec<Kind> {
 }
 
 #[test]
-fn det_14_a_process_that_did_nothing_is_clean() {
+fn a_process_that_did_nothing_is_clean() {
     assert_eq!(left_after("nothing", |_| facts()), []);
 }
 
 #[test]
-fn det_14_a_real_ignored_signal_is_left() {
+fn a_real_ignored_signal_is_left() {
     assert_eq!(left_after("ignore", |_| facts()), [Kind::SignalDisposition]);
 }
 
 #[test]
-fn det_14_a_real_blocked_signal_is_left() {
+fn a_real_blocked_signal_is_left() {
     assert_eq!(left_after("block", |_| facts()), [Kind::SignalMask]);
 }
 
 #[test]
-fn det_14_a_real_pending_signal_is_left() {
+fn a_real_pending_signal_is_left() {
     assert_eq!(left_after("pend", |_| facts()), [Kind::SignalDisposition, Kind::SignalMask]);
 }
 
 #[test]
-fn det_14_a_real_timer_is_left() {
+fn a_real_timer_is_left() {
     let made = |answer: String| {
         assert_eq!(answer, "0", "the child could make a timer");
         facts()
@@ -255,7 +255,7 @@ fn det_14_a_real_timer_is_left() {
 }
 
 #[test]
-fn det_14_a_real_thread_is_left_by_id_and_by_name() {
+fn a_real_thread_is_left_by_id_and_by_name() {
     let by_id = |answer: String| Facts {
         agent_threads: vec![AgentThread { id: answer.parse().expect("a number"), start_time: None }],
         agent_thread_name: String::new(),
@@ -266,25 +266,25 @@ fn det_14_a_real_thread_is_left_by_id_and_by_name() {
 }
 
 #[test]
-fn det_14_a_real_socket_is_left() {
+fn a_real_socket_is_left() {
     let inode = |answer: String| Facts { socket_inodes: vec![answer.parse().expect("a number")], ..facts() };
     assert_eq!(left_after("socket", inode), [Kind::Socket]);
 }
 
 #[test]
-fn det_14_real_shared_memory_is_left() {
+fn real_shared_memory_is_left() {
     assert_eq!(left_after("memory", |_| facts()), [Kind::Mapping, Kind::Descriptor]);
 }
 
 #[test]
-fn det_14_real_children_are_left() {
+fn real_children_are_left() {
     let child = |answer: String| Facts { children: vec![answer.parse().expect("a number")], ..facts() };
     assert_eq!(left_after("child", child), [Kind::Child]);
     assert_eq!(left_after("zombie", child), [Kind::Child]);
 }
 
 #[test]
-fn det_14_a_real_mapped_library_is_left_and_found_though_deleted() {
+fn a_real_mapped_library_is_left_and_found_though_deleted() {
     let path = std::env::temp_dir().join(format!("libremora_agent-{}.so", std::process::id()));
     std::fs::write(&path, vec![0; 4096]).expect("a file can be written");
     let mut process = Process::start();

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gch_06_what_a_field_holds_is_recognized_by_its_signature() {
+    fn what_a_field_holds_is_recognized_by_its_signature() {
         let signatures = [
             (&[0x06, 0x0e][..], Some(true)),
             (&[0x06, 0x12, 0x09], Some(true)),

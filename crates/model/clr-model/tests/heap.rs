@@ -222,26 +222,6 @@ fn gch_03_later_collections_keep_the_mirror_true() {
 }
 
 #[test]
-fn gch_02_a_pinned_object_stays_in_generation_4_where_there_is_one() {
-    in_worlds(&RuntimeVersion::ALL, |world| {
-        let class = world.runtime.define_class(None, None);
-        let (_, script, _) = world.attached(wanting(MONITOR_GC));
-        let has_pinned = ![RuntimeVersion::Core3, RuntimeVersion::Desktop4].contains(&world.runtime.runtime_version);
-        join(&[application(world, move |runtime| {
-            let pinned = runtime.allocate(class, Shape { size: 24, pinned: true, ..Shape::default() });
-            let before = runtime.object(pinned);
-            for _ in 0..4 {
-                runtime.collect(2);
-            }
-            let generations = runtime.generations();
-            holds!(GCH_02 sim, generations == [if has_pinned { 4 } else { 2 }]);
-            assert!(!has_pinned || runtime.object(pinned) == before, "it never moves");
-        })]);
-        drop(script);
-    });
-}
-
-#[test]
 fn gch_03_the_finalizer_weak_tables_and_handles_are_reported() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let class = world.runtime.define_class(None, None);

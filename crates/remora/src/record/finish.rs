@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn det_14_what_is_left_in_the_process_comes_before_how_the_recording_ended() {
+    fn what_is_left_in_the_process_comes_before_how_the_recording_ended() {
         let gone = || EndReason::TargetEnded("the target ended during the recording".into());
         assert_eq!(code(ended(EndReason::Asked, false), true), Exit::Done);
         assert_eq!(code(ended(gone(), true), true), Exit::Done, "a command that ends by itself is recorded to its end");

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gch_02_roots_of_one_collection_are_kept_in_order_and_what_finds_no_room_is_counted() {
+    fn roots_of_one_collection_are_kept_in_order_and_what_finds_no_room_is_counted() {
         let roots = Roots::new().expect("mapped");
         let root = |number: u64| HeapRoot { kind: 2, address: number, detail: number + 1 };
         roots.keep(root(7));

@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gch_06_a_collector_that_still_reads_files_is_waited_for_and_a_halted_one_is_not() {
+    fn a_collector_that_still_reads_files_is_waited_for_and_a_halted_one_is_not() {
         let mut patience = Patience { seen: 0, since: 1_000 };
         let late = LONGEST_WAIT - 1;
         assert!(!patience.is_over(0, 1_000 + late));

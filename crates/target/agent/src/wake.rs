@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn det_18_what_wakes_an_agent_that_stays_is_closed_once_and_found_by_nobody_then() {
+    fn what_wakes_an_agent_that_stays_is_closed_once_and_found_by_nobody_then() {
         let wake = Wake::new().expect("a descriptor");
         let descriptor = wake.number();
         let led = leads_to(descriptor);

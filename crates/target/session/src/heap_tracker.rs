@@ -13,6 +13,7 @@
 mod classes;
 mod ranges;
 
+use crate::fault_injection::{InjectedFault, is_injected};
 use crate::platform::Words;
 use crate::young_object_cost::{MOST_STEPS, YOUNGEST, YoungObjectCost};
 use classes::Classes;
@@ -234,7 +235,7 @@ impl HeapTracker {
         // Since the start of the GC, the runtime has walked gen 0 for us alone.
         self.extra.store(now.saturating_sub(self.begun.load(Ordering::SeqCst)), Ordering::SeqCst);
         let mut piece = PieceWriter::new(ALLOCATED, self.collection.load(Ordering::SeqCst));
-        for (class, count) in counts {
+        for (class, count) in counts.filter(|_| !is_injected(InjectedFault::ForgetAllocations)) {
             let Some(number) = self.class(class, heap, put) else { continue };
             piece.make_room(&mut |bytes| _ = self.put(bytes, put));
             piece.number(u64::from(number));
@@ -245,7 +246,7 @@ impl HeapTracker {
 
     /// In MovedReferences2, on any GC thread: old and new addresses of ranges, and their lengths.
     pub fn live(&self, ranges: impl Iterator<Item = (u64, u64, u64)>, put: Put<'_>) {
-        if !self.runs() {
+        if !self.runs() && !is_injected(InjectedFault::ReportLeftovers) {
             return self.misses_one();
         }
         let collection = self.collection.load(Ordering::SeqCst);
@@ -253,18 +254,18 @@ impl HeapTracker {
         for (old, new, length) in ranges {
             self.remember(old, new, length);
             piece.make_room(&mut |bytes| _ = self.put(bytes, put));
-            piece.range(old, new, length);
+            piece.range(old, if is_injected(InjectedFault::KeepOldAddresses) { old } else { new }, length);
         }
         piece.flush(&mut |bytes| _ = self.put(bytes, put));
     }
 
     /// In SurvivingReferences2, on any GC thread: unmoved ranges.
     pub fn stay(&self, ranges: impl Iterator<Item = (u64, u64)>, put: Put<'_>) {
-        if !self.runs() {
+        if !self.runs() && !is_injected(InjectedFault::ReportLeftovers) {
             return self.misses_one();
         }
         let mut piece = PieceWriter::new(SURVIVED, self.collection.load(Ordering::SeqCst));
-        for (place, length) in ranges {
+        for (place, length) in ranges.filter(|_| !is_injected(InjectedFault::ForgetSurvivors)) {
             self.remember(place, place, length);
             piece.make_room(&mut |bytes| _ = self.put(bytes, put));
             piece.range(place, place, length);
@@ -366,7 +367,8 @@ impl HeapTracker {
         if !self.is_whole.load(Ordering::Relaxed) && !self.collected.has(old) {
             self.are_two.store(true, Ordering::SeqCst);
         }
-        if self.young.has(old) || self.young.has(last) {
+        let is_new = self.young.has(old) || self.young.has(last);
+        if is_new && !is_injected(InjectedFault::ForgetNewborns) {
             self.remembered.add(new, length);
         }
     }
@@ -379,7 +381,7 @@ impl HeapTracker {
     /// Sends a piece, or counts it as lost. Returns whether there was room.
     fn put(&self, bytes: &[u8], put: Put<'_>) -> bool {
         let has_room = put(bytes);
-        if !has_room {
+        if !has_room && !is_injected(InjectedFault::HideTrackingLoss) {
             self.lose();
         }
         has_room

@@ -1,6 +1,7 @@
 //! Heap tracking, on the worker thread. It takes a first snapshot, then lets GCs report themselves. It takes another snapshot whenever the
 //! recorder asks for one: after lost events, and at the end.
 
+use crate::fault_injection::{InjectedFault, is_injected};
 use crate::guarded_runtime::GuardedRuntime;
 use crate::heap_tracker::HeapTracker;
 use crate::module_ids::ModuleIds;
@@ -59,6 +60,7 @@ impl<P: Platform, R: Runtime> Worker<'_, P, R> {
             }
             match self.shared.platform.receive() {
                 Received::Message(ToAgent::TakeAnother) => return Ok(true),
+                Received::HungUp if is_injected(InjectedFault::IgnoreDisconnectInWatch) => {}
                 Received::Message(ToAgent::Detach) | Received::HungUp => return Ok(false),
                 _ if self.shared.panicked.load(Ordering::SeqCst) => {
                     return Err(AgentErrorCode::CallbackPanicked.into());

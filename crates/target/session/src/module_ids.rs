@@ -9,6 +9,7 @@
 //! assemblies are removed from the domain's list first). So an id enumerated after its unload is the successor's. An unload after the
 //! enumeration outranks it (CAT-07): such an id is not used again until the next enumeration.
 
+use crate::fault_injection::{InjectedFault, is_injected};
 use crate::unload_barrier::Unload;
 use remora_wire::Message;
 
@@ -54,7 +55,9 @@ impl ModuleIds {
 
     /// Whether to describe an enumerated id.
     pub(crate) fn wants(&self, id: usize) -> bool {
-        let is_unknown = self.find(id).is_none_or(|known| self.is_watch && known.index.is_none());
+        let is_unknown = self
+            .find(id)
+            .is_none_or(|known| self.is_watch && known.index.is_none() && !is_injected(InjectedFault::NameModulesOnce));
         is_unknown && !self.anything_is_gone && !self.gone.contains(&id)
     }
 
@@ -67,6 +70,7 @@ impl ModuleIds {
     /// Handles unloads. An id may be reused: in a snapshot before or after the fork, in heap tracking from the next GC on. `begun` GCs have
     /// started.
     pub(crate) fn forget(&mut self, unloads: &[Unload], begun: u64) {
+        let unloads = if is_injected(InjectedFault::KeepUnloadedModules) { &[] } else { unloads };
         for what in unloads {
             match *what {
                 Unload::Module { id, collections } => {

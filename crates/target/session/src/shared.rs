@@ -1,5 +1,6 @@
 //! The state that callbacks share with the worker thread: one value per attach, no static.
 
+use crate::fault_injection::{InjectedFault, is_injected};
 use crate::{GcMonitor, HeapTracker, Platform, ResourceRegistry, Snapshot, UnloadBarrier};
 use corprof::detach::{CallbackProof, RunningCallbacks};
 use corprof::{CallbackToken, HeapView};
@@ -87,6 +88,8 @@ impl<P: Platform> Shared<P> {
 
     /// Ends that callback.
     pub fn leave_callback(&self, begun: CallbackToken) {
-        self.running_callbacks.end(begun, || self.platform.now());
+        if !is_injected(InjectedFault::MeasureNoCallback) {
+            self.running_callbacks.end(begun, || self.platform.now());
+        }
     }
 }

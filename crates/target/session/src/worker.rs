@@ -67,7 +67,8 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
     /// Runs to the end.
     pub fn run(&mut self) -> Outcome {
         let platform = &self.shared.platform;
-        if platform.connect().is_err() || !self.begin() {
+        let is_wanted = platform.connect().is_ok() && self.begin();
+        if !is_wanted && !is_injected(InjectedFault::SampleWithoutRecorder) {
             self.shared.announce_begun();
             return match platform.task() {
                 // It stays in any case, and the runtime may never call it: that is what it is for.
@@ -152,7 +153,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
                     self.shared.threads_changed.store(true, Ordering::SeqCst);
                 }
                 Received::Message(ToAgent::WatchExceptions(watches)) => self.watch_exceptions(watches),
-                Received::Message(ToAgent::Detach) => return false,
+                Received::Message(ToAgent::Detach) if !is_injected(InjectedFault::IgnoreDetachRequest) => return false,
                 Received::HungUp if is_injected(InjectedFault::IgnoreDisconnect) => break,
                 Received::HungUp => {
                     self.samples.writer.transport.disconnect();
@@ -192,7 +193,7 @@ impl<'a, P: Platform, R: Runtime> Worker<'a, P, R> {
         let guarded = GuardedRuntime { shared: self.shared, runtime: self.runtime };
         let answer = guarded.watch_exceptions(watches);
         // A refused end changes nothing: they are still watched.
-        let watches = watches == answer.is_ok();
+        let watches = if is_injected(InjectedFault::HideRefusal) { watches } else { watches == answer.is_ok() };
         self.shared.platform.send(&FromAgent::WatchesExceptions { watches, code: answer.err().unwrap_or(0) });
     }
 

@@ -25,7 +25,9 @@ fn run(shared: &Shared<Script>, runtime: &Clr) -> Outcome {
 fn det_01_a_wish_from_outside_ends_in_detach_with_everything_closed_first() {
     let shared = shared(Script::default());
     let mut messages = good_session();
-    messages.extend([Received::Message(ToAgent::SetFrequency(50)), Received::Message(ToAgent::Detach)]);
+    // What comes after the request is not done any more.
+    let wishes = [ToAgent::SetFrequency(50), ToAgent::Detach, ToAgent::SetFrequency(75)];
+    messages.extend(wishes.map(Received::Message));
     shared.platform.hears(messages);
     let runtime = Clr::default();
     assert_eq!(run(&shared, &runtime), Outcome::Detach);
@@ -34,6 +36,7 @@ fn det_01_a_wish_from_outside_ends_in_detach_with_everything_closed_first() {
     let at = |wanted: &dyn Fn(&Step) -> bool| steps.iter().position(wanted).expect("it happened");
     let stopped = at(&|step| *step == Step::SamplingStopped);
     assert!(at(&|step| *step == Step::Frequency(50)) < stopped);
+    holds!(DET_01 rem, !steps.contains(&Step::Frequency(75)));
     holds!(DET_01 rem, stopped < at(&|step| matches!(step, Step::Said(FromAgent::Leaving { .. }))));
 }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use remora_holds::holds;
 use remora_session::{Outcome, ResourceRegistry, Shared, Worker};
 use remora_wire::{Contents, FromAgent, HeapSnapshot, Moment, Received, Roots, Task, ToAgent};
 use std::sync::Arc;
@@ -43,7 +44,7 @@ const WAYS: [(Task, &[Question], &[Question]); 3] = [
 fn gch_02_a_collection_without_a_copy_is_followed_by_others_and_not_for_ever() {
     for (task, before, after) in WAYS {
         let (asked, _) = course(task, &vec![Received::Nothing; 16]);
-        assert_eq!(asked, [before, &[Question::Collect; 8], after].concat(), "{task:?}");
+        holds!(GCH_02 rem, asked == [before, &[Question::Collect; 8], after].concat(), "{task:?}");
     }
 }
 
@@ -52,7 +53,7 @@ fn det_16_who_gives_up_in_the_first_collection_is_spared_the_second() {
     for (task, before, after) in WAYS {
         for hears in [Received::Message(ToAgent::Detach), Received::HungUp] {
             let (asked, said) = course(task, std::slice::from_ref(&hears));
-            assert_eq!(asked, [before, &[Question::Collect], after].concat(), "{task:?}, {hears:?}");
+            holds!(DET_16 rem, asked == [before, &[Question::Collect], after].concat(), "{task:?}, {hears:?}");
             assert!(said.iter().any(|said| matches!(said, FromAgent::Failed { .. })), "{said:?}");
         }
     }

@@ -126,6 +126,25 @@ impl Assertions {
         reached
     }
 
+    /// Clause and test: those of a package's tests that assert the clause in this column, themselves or in a function of their file
+    /// that they call.
+    pub fn by_tests_of(&self, package: &str, column: Column) -> BTreeSet<(String, String)> {
+        let mut asserted = BTreeSet::new();
+        for (file, functions) in self.functions.iter().filter(|(file, _)| is_of_package(file, package)) {
+            let of_file = || self.all.iter().filter(|one| one.file == *file && one.column == column.kind());
+            for test in functions.iter().filter(|function| function.is_test) {
+                let own = of_file().filter(|one| one.function == test.name || test.words.contains(&one.function));
+                asserted.extend(own.map(|one| (one.clause.clone(), test.name.clone())));
+            }
+        }
+        asserted
+    }
+
+    /// Whether there is a test of this name.
+    pub fn has_test(&self, name: &str) -> bool {
+        self.functions.values().flatten().any(|function| function.is_test && function.name == name)
+    }
+
     /// The functions that assert something, by name.
     pub fn functions(&self) -> BTreeSet<&str> {
         self.all.iter().map(|assertion| assertion.function.as_str()).collect()

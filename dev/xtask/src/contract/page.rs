@@ -75,9 +75,9 @@ pub fn clauses(page: &str) -> Outcome<Vec<Clause>> {
 /// The page with all generated parts updated.
 pub fn made(page: &str, content: &Content<'_>) -> Outcome<String> {
     let page = with_cells(page, content.clauses)?;
-    let page = between(&page, "open cells", &open_cells(content.pending))?;
-    let page = between(&page, "deviations", &deviations(content.deviations))?;
-    between(&page, "tests", &tests(content.clauses, content.evidence))
+    let page = between(PAGE, &page, "open cells", &open_cells(content.pending))?;
+    let page = between(PAGE, &page, "deviations", &deviations(content.deviations))?;
+    between(PAGE, &page, "tests", &tests(content.clauses, content.evidence))
 }
 
 /// The clause in this line, if it is a row of the upper tables.
@@ -116,11 +116,11 @@ fn with_cells(page: &str, clauses: &[Clause]) -> Outcome<String> {
     Ok(made)
 }
 
-/// The page with `content` between the marks of this name.
-fn between(page: &str, name: &str, content: &str) -> Outcome<String> {
+/// A page with `content` between the marks of this name; `file` is for the failure.
+pub fn between(file: &str, page: &str, name: &str, content: &str) -> Outcome<String> {
     let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->\n"));
     let split = page.split_once(&begin).and_then(|(before, rest)| Some((before, rest.split_once(&end)?.1)));
-    let Some((before, after)) = split else { bail!("{PAGE} has no lines `{}` and `{}`", begin.trim(), end.trim()) };
+    let Some((before, after)) = split else { bail!("{file} has no lines `{}` and `{}`", begin.trim(), end.trim()) };
     Ok(format!("{before}{begin}{content}{end}{after}"))
 }
 

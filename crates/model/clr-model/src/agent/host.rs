@@ -7,7 +7,7 @@ use crate::schedule::{self, Task};
 use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};
 use remora_session::fault_injection::{self, InjectedFault};
 use remora_session::{Agent, Host, ResourceRegistry, ThreadRoles, UnpairedThread};
-use remora_wire::{AgentError, CLSID_NOTIFICATION, Config};
+use remora_wire::{AgentError, CLSID_NOTIFICATION, Config, StartupOrder};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -27,7 +27,12 @@ fn make(class: &Guid) -> Option<*mut sys::IUnknown> {
     let process = this_process()?;
     let (data1, data2, data3, data4) = CLSID_NOTIFICATION;
     let notification_only = *class == Guid { data1, data2, data3, data4 };
-    Some(CallbackObject::create(Agent::new(ModelHost { process }, notification_only)))
+    let object = CallbackObject::create(Agent::new(ModelHost { process }, notification_only));
+    if fault_injection::is_injected(InjectedFault::LeakCallbackObject) {
+        // SAFETY: the object was made above, with one reference.
+        unsafe { sys::IUnknown::AddRef(object) };
+    }
+    Some(object)
 }
 
 /// The process as an attach sees it.
@@ -59,6 +64,10 @@ impl Host for ModelHost {
         Ok(ModelPlatform::new(self.process.clone(), &config, resources))
     }
 
+    fn startup_order(&self) -> Option<StartupOrder> {
+        self.process.link.take_startup_order()
+    }
+
     fn reference_library(&self) -> Result<Reference, AgentError> {
         if fault_injection::is_injected(InjectedFault::TakeNoReference) {
             return Ok(Reference(None));
@@ -69,6 +78,9 @@ impl Host for ModelHost {
 
     fn give_back_at_thread_end(mut reference: Reference) {
         let Some(library) = reference.0.take() else { return };
+        if fault_injection::is_injected(InjectedFault::DropReferenceEarly) {
+            return library.release();
+        }
         if !fault_injection::is_injected(InjectedFault::LeakReference) {
             AT_END.with(|waiting| waiting.borrow_mut().push((schedule::current(), library)));
         }

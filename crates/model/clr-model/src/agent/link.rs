@@ -2,7 +2,7 @@
 
 use super::queue::Queue;
 use crate::mutation;
-use remora_wire::{FromAgent, ToAgent};
+use remora_wire::{Config, FromAgent, StartupOrder, ToAgent};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,8 @@ pub struct Link {
     pub collections: Queue<Vec<u8>>,
     /// The streams of forked copies.
     pub snapshots: Queue<Vec<u8>>,
+    /// The order of a recorder that starts the process with the agent.
+    startup_order: Mutex<Option<StartupOrder>>,
 }
 
 impl Link {
@@ -33,7 +35,19 @@ impl Link {
             counters: Mutex::default(),
             collections: Queue::new(usize::MAX),
             snapshots: Queue::new(usize::MAX),
+            startup_order: Mutex::default(),
         }
+    }
+
+    /// The process is started by the recorder, with this config for the agent.
+    pub fn starts_with(&self, config: &Config) {
+        let order = StartupOrder { config: config.encode(), own_variables: Vec::new() };
+        *self.startup_order.lock().expect("no panic while locked") = Some(order);
+    }
+
+    /// That order, for the first profiler of the process.
+    pub(super) fn take_startup_order(&self) -> Option<StartupOrder> {
+        self.startup_order.lock().expect("no panic while locked").take()
     }
 
     /// Kills the recorder.

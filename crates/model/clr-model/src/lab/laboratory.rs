@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Longest run, besides its waits for detach requests. A longer one hangs where it cannot detect it itself, for example in a constructor of
 /// the library.
-const LONGEST_RUN: Duration = Duration::from_secs(30);
+const LONGEST_RUN: Duration = Duration::from_secs(20);
 /// The number of waits that this is divided into.
 const TURNS: u32 = 100;
 /// The most waits of a run: it may attach twice.

@@ -253,7 +253,7 @@ impl Runtime {
     fn tell_births(&self) {
         let born = std::mem::take(&mut self.lock().heap.allocated);
         // The runtime never sends an empty list (source: eetoprofinterfaceimpl.cpp, MovedReferences, and its callers; live: .NET 8 and 10).
-        if born.is_empty() {
+        if born.is_empty() && !mutation::is("GCH-03/5") {
             return;
         }
         let (classes, counts): (Vec<usize>, Vec<u32>) = born.into_iter().map(|(class, count)| (class.0, count)).unzip();
@@ -286,7 +286,8 @@ impl Runtime {
             };
             self.call_all(slot::MOVED_REFERENCES.name, wanted, |object| {
                 // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
-                if !is_declined(unsafe { object.moved_references2(count, old, new, lengths.as_ptr()) }) {
+                let answer = unsafe { object.moved_references2(count, old, new, lengths.as_ptr()) };
+                if !is_declined(answer) && !mutation::is("GCH-03/6") {
                     // SAFETY: three lists of one length, which the caller owns; `call_all` keeps the object alive during the call.
                     unsafe { object.moved_references(count, old, new, short.as_ptr()) };
                 }

@@ -16,7 +16,10 @@ impl Runtime {
     fn requested_detach(&self, profiler: &Arc<Profiler>, expected: u32) -> Result<(), HResult> {
         let differences = self.differences();
         match profiler.status() {
-            Status::InitializingForStartup => return Err(HResult(differences.detach_in_initialize as i32)),
+            Status::InitializingForStartup => {
+                schedule::note("RequestProfilerDetach comes inside Initialize", 0);
+                return Err(HResult(differences.detach_in_initialize as i32));
+            }
             Status::InitializingForAttach if mutation::is("DET-13") => {}
             Status::InitializingForAttach => return Err(HResult::CORPROF_E_PROFILER_NOT_YET_INITIALIZED),
             Status::Detaching if mutation::is("DET-13/2") => {}

@@ -42,7 +42,7 @@ fn a_process_in_order_passes_everything() {
 }
 
 #[test]
-fn att_03_what_cannot_be_profiled_is_named() {
+fn what_cannot_be_profiled_is_named() {
     let cases = [
         ("/usr/lib/libmonosgen-2.0.so", "Mono"),
         (
@@ -237,7 +237,7 @@ fn regression_on_musl_a_name_may_be_in_a_library_that_is_needed_and_mapped() {
 }
 
 #[test]
-fn att_06_no_room_for_the_library_names_every_directory() {
+fn no_room_for_the_library_names_every_directory() {
     let made = MadeUp::core_clr();
     only(&made, &needs(|needs| needs.bytes = u64::MAX / 2), "directory", "/scratch: full");
 }

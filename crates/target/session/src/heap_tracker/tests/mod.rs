@@ -4,6 +4,7 @@ use super::*;
 use crate::platform::words;
 use remora_heap_stream::ClassFacts;
 use remora_heap_stream::watch::{BornObject, Bounds, WatchPiece};
+use remora_holds::holds;
 use remora_sampler::{HeapClass, MOST_ARGUMENTS};
 use std::cell::{Cell, RefCell};
 
@@ -104,14 +105,14 @@ fn gch_01_what_comes_before_a_beginning_is_reported_to_nobody() {
     watch.stay([(YOUNG, 24)].into_iter(), &put);
     watch.allocated(1, &Heap, [(0x70, 5)].into_iter(), &put);
     ends(&watch, &sent);
-    assert_eq!(sent.take(), []);
+    holds!(GCH_01 rem, sent.take() == []);
     begins(&watch, &sent, &[1, 0, 0, 0]);
     ends(&watch, &sent);
     assert_eq!(sent.take().len(), 3, "a beginning, bounds, an end");
     // After its end, too: then one GC is known to be missing.
     watch.stay([(YOUNG, 24)].into_iter(), &put);
     ends(&watch, &sent);
-    assert_eq!(sent.take(), []);
+    holds!(GCH_01 rem, sent.take() == []);
     begins(&watch, &sent, &[1, 0, 0, 0]);
     let first = sent.take().swap_remove(0);
     assert!(matches!(first, WatchPiece::Begins { collection: 3, .. }), "{first:?}");
@@ -123,7 +124,7 @@ fn gch_03_a_collection_of_which_nothing_more_is_asked_for_yet_is_none_of_the_wat
     let watch = HeapTracker::new(None, |count| Some(words(count.min(64)))).expect("memory");
     begins_counting(&watch, &sent, &[1, 0, 0, 0], 2);
     ends(&watch, &sent);
-    assert_eq!((sent.take(), watch.collections(), watch.is_too_expensive()), (vec![], 0, false));
+    holds!(GCH_03 rem, (sent.take(), watch.collections(), watch.is_too_expensive()) == (vec![], 0, false));
     watch.gets_survivors();
     begins(&watch, &sent, &[1, 0, 0, 0]);
     assert_eq!(watch.collections(), 1);
@@ -136,7 +137,7 @@ fn gch_03_a_count_that_would_take_too_long_is_not_asked_for_and_the_watch_is_ove
     let give_up = |watch: &HeapTracker| watch.stop_if_too_expensive(|| asked.set(asked.get() + 1));
     begins_counting(&dear, &sent, &[1, 0, 0, 0], 2);
     give_up(&dear);
-    assert!(dear.is_too_expensive() && asked.get() == 1);
+    holds!(GCH_03 rem, dear.is_too_expensive() && asked.get() == 1);
     ends(&dear, &sent);
     assert!(matches!(sent.take().pop(), Some(WatchPiece::Ends { lost: 1.., .. })), "it is not told to its end");
     begins(&dear, &sent, &[1, 0, 0, 0]);
@@ -165,7 +166,7 @@ fn gch_03_who_leaves_waits_for_a_callback_that_is_asking_for_less() {
             watch.gives_up.store(pauses.get() < 3, Ordering::SeqCst);
         });
     });
-    assert_eq!(pauses.get(), 3);
+    holds!(GCH_03 rem, pauses.get() == 3);
 }
 
 #[test]
@@ -177,11 +178,11 @@ fn gch_03_what_is_collected_is_reported_and_of_a_whole_collection_what_is_young(
         other => panic!("{other:?}"),
     };
     begins(&watch, &sent, &[1, 1, 0, 0, 0]);
-    assert_eq!(bounds(&sent), [part(0, YOUNG)]);
+    holds!(GCH_03 rem, bounds(&sent) == [part(0, YOUNG)]);
     begins(&watch, &sent, &[1, 1, 1, 1, 1]);
     let first = sent.pieces.borrow()[0].clone();
     assert_eq!(first, WatchPiece::Begins { collection: 2, time: 100, generation: 2, is_induced: true });
-    assert_eq!(bounds(&sent), [part(0, YOUNG)]);
+    holds!(GCH_03 rem, bounds(&sent) == [part(0, YOUNG)]);
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn gch_04_newborn_objects_are_reported_in_their_new_places_with_class_and_size()
         .filter(|object| Heap.class_of(*object) != Some(0))
         .map(|address| BornObject { address, class: u32::from(Heap.class_of(address) == Some(0x70)), bytes: 22 })
         .collect();
-    assert_eq!((born, expected.len()), (expected, 3));
+    holds!(GCH_04 rem, (born, expected.len()) == (expected, 3));
 }
 
 fn lost(sent: &Pieces) -> u64 {
@@ -238,7 +239,7 @@ fn gch_03_whatever_cannot_be_reported_is_counted_in_the_end() {
     narrow.stay((0..5).map(|index| (YOUNG + index * 24, 24)), &put);
     narrow.allocated(1, &Heap, [(0x70, 1), (0x71, 1), (0x72, 1), (0x73, 1)].into_iter(), &put);
     ends(&narrow, &sent);
-    assert!(lost(&sent) >= 3 + 2, "three ranges, two classes");
+    holds!(GCH_03 rem, lost(&sent) >= 3 + 2, "three ranges, two classes");
     // Losses: an object without a size, ranges beyond the buffer, and an unavailable heap.
     let broken = watch(64);
     begins(&broken, &sent, &[1, 0, 0]);
@@ -271,5 +272,5 @@ fn gch_03_what_a_collection_takes_longer_is_what_the_runtime_and_the_callbacks_d
     ends(&watch, &sent);
     let pieces = sent.take();
     let Some(WatchPiece::Ends { extra, is_copied: true, time: 500, .. }) = pieces.last() else { panic!("{pieces:?}") };
-    assert_eq!(*extra, 30 + 5 + 50);
+    holds!(GCH_03 rem, *extra == 30 + 5 + 50);
 }
