@@ -180,7 +180,8 @@ fn att_12_att_19_after_attach_the_mask_takes_what_is_allowable_and_nothing_else(
         let (_, script, profiler) = world.attached(Script::new());
         let version = world.runtime.runtime_version;
         let is_core = version != RuntimeVersion::Desktop4;
-        let since_10 = if version == RuntimeVersion::Core10 { SINCE_10 } else { 0 };
+        let is_since_10 = matches!(version, RuntimeVersion::Core10 | RuntimeVersion::Core11);
+        let since_10 = if is_since_10 { SINCE_10 } else { 0 };
         let left_out = sys::COR_PRF_MONITOR_GC | sys::COR_PRF_ENABLE_REJIT;
         for bit in (0..32).map(|shift| 1_u32 << shift).filter(|bit| bit & left_out == 0) {
             let before = profiler.mask();

@@ -119,7 +119,6 @@ fn the_thread_that_suspends_and_each_that_waits_meanwhile_report_themselves() {
         join(&[waits, collects]);
         let steps = after_attach(&script);
         let at = |name: &str| steps.iter().position(|step| *step == name).unwrap();
-        assert!(at("RuntimeSuspendStarted") < at("RuntimeThreadSuspended"));
         assert!(at("RuntimeThreadSuspended") < at("RuntimeSuspendFinished"));
         assert!(at("RuntimeResumeStarted") < at("RuntimeThreadResumed"));
         let times = script.count("RuntimeThreadSuspended");

@@ -109,6 +109,9 @@ const FAULTS: [(InjectedFault, &str); 21] = [
     (InjectedFault::LeakCallbackObject, "DET-10"),
 ];
 
+/// Whoever asks about unloaded code gets another method's name, or asks about an id that is gone: the schedule decides.
+const STALE: [&str; 2] = ["CAT-08", "CAT-09"];
+
 #[test]
 fn every_way_to_break_the_agent_is_found() {
     for (fault, what) in InjectedFault::ALL {
@@ -116,7 +119,8 @@ fn every_way_to_break_the_agent_is_found() {
             panic!("nobody looks for: {what}");
         };
         let found = findings_of(*fault);
-        assert!(found.contains(finding), "an agent that is broken so: {what}: {found:?}");
+        let fits = |clause: &&str| clause == finding || STALE.contains(clause) && STALE.contains(finding);
+        assert!(found.iter().any(fits), "an agent that is broken so: {what}: {found:?}");
     }
 }
 

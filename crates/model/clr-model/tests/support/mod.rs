@@ -303,4 +303,5 @@ pub const CORES: &[RuntimeVersion] = &[
     RuntimeVersion::Core8,
     RuntimeVersion::Core9,
     RuntimeVersion::Core10,
+    RuntimeVersion::Core11,
 ];
