@@ -20,11 +20,15 @@ fn honest_profilers_pass_from_startup_on_every_core() {
         std::fs::copy(broken_profilers(), &library).expect("copied");
         let result = run_lab(&library, &["--from-start"]);
         result.is_clean();
-        let verdicts = ["ATT-17", "DET-04", "DET-10", "DET-14", "DET-17"].map(|clause| result.verdict(clause));
-        assert_eq!(verdicts, ["honoured"; 5], "{name}");
+        let verdicts = ["ATT-17", "DET-04", "DET-10", "DET-14"].map(|clause| result.verdict(clause));
+        assert_eq!(verdicts, ["honoured"; 4], "{name}");
         let clauses = result.findings.iter().map(|finding| laboratory::text(finding, "clause"));
         assert_eq!(clauses.filter(|clause| ["ATT-10", "ATT-20", "DET-12"].contains(clause)).count(), 0);
     }
+    // The others may have left before the exit.
+    let stays = from_start("stays");
+    stays.is_clean();
+    assert_eq!(stays.verdict("DET-17"), "honoured");
 }
 
 #[test]

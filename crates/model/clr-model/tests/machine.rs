@@ -363,9 +363,9 @@ fn att_21_without_a_choice_the_first_runtime_from_version_4_on_gets_the_profiler
 fn gch_05_the_configuration_of_an_application_lets_an_attached_profiler_watch_its_collections() {
     let cases = [
         ("<configuration/>", false),
-        ("<gcConcurrent enabled=\"true\"/>", false),
-        ("<gcConcurrent enabled=\"false\"/>", true),
-        ("<gcServer enabled=\"true\"/>", true),
+        ("<a><runtime><gcConcurrent enabled=\"true\"/></runtime></a>", false),
+        ("<a><runtime><gcConcurrent enabled=\"false\"/></runtime></a>", true),
+        ("<a><runtime><gcServer enabled=\"true\"/></runtime></a>", true),
     ];
     on_machines(&[RuntimeVersion::Desktop4], move |machine| {
         let script = Script::new().deciding(|script| script.set_mask_low(MONITOR_GC));

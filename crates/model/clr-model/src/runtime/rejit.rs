@@ -195,7 +195,9 @@ impl Runtime {
     fn adopt_for_rejit(&self) {
         let task = schedule::current();
         let is_new = self.this_thread().is_none();
-        self.adopt_thread();
+        if !mutation::is("RJT-01/13") {
+            self.adopt_thread();
+        }
         if is_new {
             self.lock().heap.gc.forced.push(task);
         }

@@ -89,7 +89,8 @@ impl Runtime {
     /// Loads the profiler that the environment names, if it names one.
     pub(super) fn load_what_the_environment_names(self: &Arc<Self>) {
         let Differences { startup_prefix, older_startup_prefix, .. } = self.differences();
-        let prefixes = || std::iter::once(*startup_prefix).chain(*older_startup_prefix);
+        let older = older_startup_prefix.filter(|_| !mutation::is("ATT-17/6"));
+        let prefixes = || std::iter::once(*startup_prefix).chain(older);
         let variable =
             |name: &str| prefixes().find_map(|prefix| self.config.process.variable(&format!("{prefix}_{name}")));
         let is_enabled = variable("ENABLE_PROFILING").as_deref() == Some("1") || mutation::is("ATT-17");
