@@ -80,13 +80,16 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
         return None;
     }
-    if let Some(signal) = status.signal() {
-        let crash = page.crash();
+    let crash = page.crash();
+    // A thread may crash while the process exits: then the status is that of the exit.
+    let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
+    if let Some(signal) = signal {
         let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
-        let message = format!("the process crashed with {} {whence}", signal_name(signal));
+        let whose = if crash.is_some_and(|crash| crash.own == 0) { ", on a thread of the profiler's own" } else { "" };
+        let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
     }
     if is_done && status.success() {
@@ -127,4 +130,22 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
 fn signal_name(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal);
     name.map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {
+        let page = Page::new().expect("a page");
+        let exited = ExitStatus::from_raw(0);
+        let message = |page: &Page| match &of_death(page, exited, false)[..] {
+            [Line::Broken { message, .. } | Line::Failed(message)] => message.clone(),
+            lines => panic!("{lines:?}"),
+        };
+        assert_eq!(message(&page), "a run ended with status 0 before it began");
+        page.note_crash(&Crash { signal: 11, place: Crash::IN_LIBRARY, own: 1, ..Crash::default() });
+        assert_eq!(message(&page), "the process crashed with SIGSEGV in the profiler's own code");
+    }
 }

@@ -184,6 +184,15 @@ impl Page {
         (crash.signal != 0).then_some(crash)
     }
 
+    /// Writes a crash, as a run's signal handler does.
+    #[cfg(test)]
+    pub fn note_crash(&self, crash: &Crash) {
+        let Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end } = *crash;
+        let numbers = [signal, seat, place, asker, freed, own, instruction, library_first, library_end];
+        let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
+        self.file.write_all_at(&bytes, CRASH as u64).expect("written");
+    }
+
     /// The crashed thread's frames, innermost first, with those of the signal handler.
     pub fn backtrace(&self) -> Vec<u64> {
         let bytes = self.bytes(BACKTRACE, FRAMES * size_of::<u64>());
