@@ -21,7 +21,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
     };
     step("format", &mut || process::run(process::cargo().args(["fmt", "--all", "--check"])));
     step("layers", &mut || layers::run(&[]));
-    step("tidy", &mut || tidy::run(&[]));
+    step("tidy", &mut || tidy::run(&[]).and_then(|()| mutate::check()));
     step("generated code", &mut || codegen::run(true).map_err(Failure::new));
     step("clippy", &mut clippy);
     step("documentation", &mut documentation);

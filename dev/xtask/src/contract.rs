@@ -19,7 +19,7 @@ mod run;
 mod unasserted;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
-use crate::{mutate, runtimes};
+use crate::runtimes;
 use assertions::Assertions;
 use columns::Column;
 use evidence::Evidence;
@@ -67,6 +67,11 @@ pub fn asserted_for_remora(package: &str) -> Outcome<BTreeSet<(String, String)>>
     Ok(Assertions::read()?.by_tests_of(package, Column::Rem))
 }
 
+/// The names of all tests.
+pub fn tests() -> Outcome<BTreeSet<String>> {
+    Ok(Assertions::read()?.tests().map(str::to_owned).collect())
+}
+
 /// The clauses that Remora promises: the page has an `x` for them under *rem*.
 pub fn clauses_of_remora() -> Outcome<Vec<String>> {
     let text = fs::read_to_string(crate::root().join(PAGE)).context(|| format!("cannot read {PAGE}"))?;
@@ -112,7 +117,6 @@ fn update_page(options: &Options) -> Outcome<()> {
     findings.extend(evidence.unasserted.findings(&evidence.assertions));
     let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
     findings.extend(deviations::faults(&deviations, &ids, &evidence.tests));
-    findings.extend(mutate::check(&|test| evidence.assertions.has_test(test), &of_remora(&checked.clauses))?);
     let content =
         Content { clauses: &checked.clauses, evidence: &evidence, pending: &pending, deviations: &deviations };
     let made = page::made(&text, &content)?;

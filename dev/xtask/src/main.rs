@@ -68,7 +68,7 @@ const TASKS: &[Task] = &[
     ),
     task("explore", "FIRST COUNT | replay SEED [SWITCH] | broken", explore, EXPLORE),
     task("layers", "", layers::run, "check that the crates keep to their layers (layers.toml)"),
-    task("tidy", "", tidy::run, "check what formatter and linter do not see"),
+    task("tidy", "", tidy_and_pages, "check what formatter and linter do not see"),
     task(
         "contract",
         "[--check | --tables] [--results FOLDER] | --mutate [--check] [CLAUSE | FAULT]...",
@@ -108,6 +108,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn tidy_and_pages(arguments: &[String]) -> Outcome<()> {
+    tidy::run(arguments)?;
+    mutate::check()
 }
 
 fn contract_or_mutate(arguments: &[String]) -> Outcome<()> {

@@ -140,9 +140,9 @@ impl Assertions {
         asserted
     }
 
-    /// Whether there is a test of this name.
-    pub fn has_test(&self, name: &str) -> bool {
-        self.functions.values().flatten().any(|function| function.is_test && function.name == name)
+    /// The names of all tests.
+    pub fn tests(&self) -> impl Iterator<Item = &str> {
+        self.functions.values().flatten().filter(|function| function.is_test).map(|function| function.name.as_str())
     }
 
     /// The functions that assert something, by name.

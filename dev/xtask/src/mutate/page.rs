@@ -6,7 +6,7 @@
 use super::breaks::{self, Break, Side};
 use super::of_side;
 use crate::contract;
-use crate::outcome::{Context, Outcome};
+use crate::outcome::{Context, Outcome, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -38,22 +38,23 @@ pub fn update(noticed: &[Noticed], checks: bool) -> Outcome<()> {
     fs::write(crate::root().join(PAGE), made).context(|| format!("cannot write {PAGE}"))
 }
 
-/// What is wrong with the page as far as the sources say so: nothing runs.
-pub fn check(has_test: &dyn Fn(&str) -> bool, of_remora: &[String]) -> Outcome<Vec<String>> {
-    let text = read()?;
+/// Fails if the page does not fit the sources. Nothing runs.
+pub fn check() -> Outcome<()> {
+    let (text, tests, of_remora) = (read()?, contract::tests()?, contract::clauses_of_remora()?);
     let by_row = rows(&text);
     let noticed = breaks::read()?.into_iter().map(|what| {
         let by = by_row.get(&row_of(&what)).into_iter().flatten();
-        Noticed { by: by.filter(|test| has_test(test)).cloned().collect(), what }
+        Noticed { by: by.filter(|test| tests.contains(*test)).cloned().collect(), what }
     });
     let noticed: Vec<Noticed> = noticed.collect();
     let mut findings: Vec<String> = (noticed.iter().filter(|one| one.by.is_empty()))
         .map(|one| format!("{PAGE} names no test that notices {}", one.what.name))
         .collect();
-    if made(&text, &noticed, of_remora)? != text {
+    if made(&text, &noticed, &of_remora)? != text {
         findings.push(format!("{PAGE} does not fit the sources: run `cargo xtask contract --mutate`"));
     }
-    Ok(findings)
+    findings.iter().for_each(|finding| eprintln!("{finding}"));
+    if findings.is_empty() { Ok(()) } else { bail!("{} findings on {PAGE}", findings.len()) }
 }
 
 fn read() -> Outcome<String> {

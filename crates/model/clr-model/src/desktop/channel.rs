@@ -3,7 +3,7 @@
 //! A trigger cannot detach a profiler: only the profiler itself can request that (seed 001). So every product has such a channel. This one
 //! suits the examples of `corprof`.
 
-use super::target::PAUSE;
+use super::PAUSE;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{self, Read};
 use std::net::Shutdown;

@@ -25,6 +25,9 @@ mod target;
 /// Classes and codes of the profiling API, for who uses this module.
 pub use corprof::{Guid, HResult};
 
+/// The wait before something is tried again.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
 pub use client::{Client, ClientError};
 pub use configuration::{AppConfig, ConfigError};
 pub use message::{Action, LoadedProfiler, LogLine, Told};

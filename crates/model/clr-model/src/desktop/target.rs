@@ -4,7 +4,7 @@ use super::channel::Channel;
 use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, receive, send};
 use super::place::absent_is_fine;
 use super::scenario::State;
-use super::{AppConfig, Place, Scenario};
+use super::{AppConfig, PAUSE, Place, Scenario};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
@@ -37,8 +37,6 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// How often the end pauses for answers that are on their way.
 const ANSWERING: u32 = 50;
-/// The wait before something is tried again.
-pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// The class of the scenarios' old profiler, and its path.
 const OLD_CLASS: Guid = Guid::from_u128(0x0000_0002_0000_0000_0000_0000_0000_0002);
@@ -349,7 +347,7 @@ fn changed(is_changed: bool) -> Told {
 
 /// Does it in each runtime. Whether it changed something in one.
 fn in_any(runtimes: &[Arc<Runtime>], change: impl Fn(&Runtime) -> bool) -> bool {
-    runtimes.iter().fold(false, |changed, one| change(one) || changed)
+    runtimes.iter().filter(|one| change(one)).count() > 0
 }
 
 /// The variables of a scenario.

@@ -5,7 +5,6 @@
 
 use super::Runtime;
 use super::calls::{call_all, high, low};
-use super::objects::class_of;
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
@@ -356,18 +355,6 @@ impl Runtime {
         call_all!(self, low(sys::COR_PRF_MONITOR_MODULE_LOADS), module_unload_finished(id, 0));
         call_all!(self, low(sys::COR_PRF_MONITOR_ASSEMBLY_LOADS), assembly_unload_finished(assembly_of(module), 0));
         true
-    }
-
-    /// The class of a module's functions is loaded with the first of them.
-    fn load_class_of_functions(&self, module: ModuleId) {
-        let is_new = {
-            let mut state = self.lock();
-            let known = state.code.modules.get_mut(&module);
-            known.is_some_and(|known| !std::mem::replace(&mut known.has_loaded_class, true))
-        };
-        if is_new {
-            self.tell_class_loads(class_of(module));
-        }
     }
 
     /// Profilers so far; counted only by a mutation.

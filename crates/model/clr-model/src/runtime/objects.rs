@@ -111,6 +111,18 @@ impl Server {
 }
 
 impl Runtime {
+    /// The class of a module's functions is loaded with the first of them.
+    pub(super) fn load_class_of_functions(&self, module: ModuleId) {
+        let is_new = {
+            let mut state = self.lock();
+            let known = state.code.modules.get_mut(&module);
+            known.is_some_and(|known| !std::mem::replace(&mut known.has_loaded_class, true))
+        };
+        if is_new {
+            self.tell_class_loads(class_of(module));
+        }
+    }
+
     /// Reports that a class is loaded. By then the class is complete.
     pub(super) fn tell_class_loads(&self, class: ClassId) {
         call_all!(self, low(sys::COR_PRF_MONITOR_CLASS_LOADS), class_load_started(class.0));
