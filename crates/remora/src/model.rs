@@ -89,7 +89,7 @@ impl Trigger {
             Some(name) => name.to_owned(),
             None => the_only_one(Client::targets(&place))?,
         };
-        let missing = |_| match place.end_of(&name).filter(|_| is_name(&name)) {
+        let missing = |_| match is_name(&name).then(|| place.end_of(&name)).flatten() {
             Some(error) => Failure::ModelTargetEnded { name: name.clone(), error },
             None => Failure::NoSuchTarget { name: name.clone(), there: Client::targets(&place).join(", ") },
         };
