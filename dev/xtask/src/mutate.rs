@@ -1,21 +1,22 @@
-//! `cargo xtask contract --mutate`: breaks the runtime model and Remora's agent, one behaviour at a time, and checks that tests fail.
+//! `cargo xtask contract --mutate`: breaks the runtime model and Remora, one behaviour at a time, and checks that tests fail.
 //!
-//! A variable selects what is broken, so the tests are built once. Unbroken they must pass.
-//! What the model does wrong must fail a test with the clause in its name; what the agent does wrong, a test that asserts the clause for
-//! Remora. A broken model may loop or crash: nextest runs each test in a process of its own, and ends it after a minute
-//! (`.config/nextest.toml`).
+//! A variable selects what is broken, so the tests are built once, in a copy of the repository (`sources.rs`). Unbroken they must pass.
+//! What the model does wrong must fail a test with the clause in its name; what Remora does wrong, a test that asserts the clause for
+//! Remora. Tests on a live runtime run on the newest one, with the copy's command. A broken model may loop or crash: nextest runs each test
+//! in a process of its own, and ends it after a minute (`.config/nextest.toml`).
 
 mod breaks;
 mod page;
+mod sources;
 
-use crate::contract;
 use crate::outcome::{Context, Outcome, bail};
-use crate::process;
-use crate::test_output::{TestResult, results, runner};
+use crate::test_output::{TestResult, fresh_report, results, runner};
 use crate::tidy::names;
-use breaks::{AGENT, Break, MODEL, PACKAGES, Side};
+use crate::{contract, process, test_run};
+use breaks::{AGENT, Break, LIVE, MODEL, Side};
 use page::Noticed;
 pub use page::check;
+use sources::BrokenCopy;
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
@@ -37,45 +38,59 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
     };
     let all = breaks::read()?;
     if let Some(word) = asked.iter().find(|word| !all.iter().any(|one| one.is_asked_for(std::slice::from_ref(word)))) {
-        bail!(
-            "nothing breaks `{word}`: `cargo xtask contract --mutate ATT-07` names a clause of the model or of the agent"
-        );
+        bail!("nothing breaks `{word}`: `cargo xtask contract --mutate ATT-07` names a clause that something breaks");
     }
     let chosen: Vec<Break> = all.into_iter().filter(|one| one.is_asked_for(&asked)).collect();
-    let tests = Tests::read()?;
-    let unbroken = unbroken(&chosen, &tests)?;
-    let noticed = each(chosen, &tests, &unbroken)?;
-    let blind = blind(&noticed, &unbroken, &tests, &asked);
+    let tests = Tests::read(&chosen)?;
+    let (apart, chosen): (Vec<Break>, Vec<Break>) = chosen.into_iter().partition(|one| one.apart.is_some());
+    let (live, others): (Vec<Break>, Vec<Break>) = chosen.into_iter().partition(Break::is_live);
+    let copy = BrokenCopy::make()?;
+    let (mut noticed, unbroken) = each(others, &tests, |chosen| Ok(Place::copied(&copy, chosen)))?;
+    let blind = blind_tests(&noticed, &unbroken, &tests, &asked);
+    noticed.extend(each(live, &tests, |chosen| Place::live(&copy, chosen))?.0);
+    // At the end: what is built of them must not be taken for the rest.
+    for one in apart {
+        noticed.extend(each(vec![one], &tests, |chosen| Ok(Place::apart(&copy, chosen)))?.0);
+    }
     if asked.is_empty() {
         page::update(&noticed, checks)?;
     }
     conclude(&noticed, &blind, asked.is_empty() && !checks)
 }
 
-/// Breaks one after the other.
-fn each(chosen: Vec<Break>, tests: &Tests, unbroken: &[TestResult]) -> Outcome<Vec<Noticed>> {
-    let mut all = Vec::new();
-    println!("\n{:<26}{:<84}noticed by", "broken", "how");
+/// Breaks one after the other, if there are any. Also returns the results without anything broken.
+fn each<'a>(
+    chosen: Vec<Break>,
+    tests: &Tests,
+    place: impl FnOnce(&[Break]) -> Outcome<Place<'a>>,
+) -> Outcome<(Vec<Noticed>, Vec<TestResult>)> {
+    let (mut all, mut unbroken) = (Vec::new(), Vec::new());
+    if chosen.is_empty() {
+        return Ok((all, unbroken));
+    }
+    let place = place(&chosen)?;
+    unbroken = place.unbroken(&chosen, tests)?;
+    println!("\n{:<32}{:<84}noticed by", "broken", "how");
     for what in chosen {
-        let by = noticed(&what, tests, unbroken)?;
-        println!("{:<26}{:<84}{}", what.name, what.wrong, shown(&by));
+        let by = noticed(&what, tests, &unbroken, &place)?;
+        println!("{:<32}{:<84}{}", what.name, what.wrong, shown(&by));
         all.push(Noticed { what, by });
     }
-    Ok(all)
+    Ok((all, unbroken))
 }
 
 /// Tests that fail for none of their clauses' breaks: they may be unable to fail. A single break of a clause does not show that.
-fn blind<'a>(noticed: &[Noticed], unbroken: &'a [TestResult], tests: &Tests, asked: &[String]) -> Vec<&'a str> {
+fn blind_tests(noticed: &[Noticed], unbroken: &[TestResult], tests: &Tests, asked: &[String]) -> Vec<String> {
     if asked.iter().any(|word| word.contains('/')) {
         return Vec::new();
     }
     let clauses: BTreeSet<&str> = of_side(noticed, Side::Model).flat_map(|one| one.what.clauses()).collect();
     let noticing: BTreeSet<&str> = noticed.iter().flat_map(|one| &one.by).map(String::as_str).collect();
     let all = carrying(unbroken, &clauses).into_iter().map(|result| &*result.test);
-    all.filter(|test| !noticing.contains(test) && !tests.of_remora_alone.contains(*test)).collect()
+    all.filter(|test| !noticing.contains(test) && !tests.of_remora_alone.contains(*test)).map(str::to_owned).collect()
 }
 
-fn conclude(noticed: &[Noticed], blind: &[&str], blind_fails: bool) -> Outcome<()> {
+fn conclude(noticed: &[Noticed], blind: &[String], blind_fails: bool) -> Outcome<()> {
     blind.iter().for_each(|test| println!("noticed nothing of it: {test}"));
     let unnoticed: Vec<&str> =
         noticed.iter().filter(|one| one.by.is_empty()).map(|one| one.what.name.as_str()).collect();
@@ -99,27 +114,37 @@ fn of_side(noticed: &[Noticed], side: Side) -> impl Iterator<Item = &Noticed> {
 
 /// What the sources say about tests.
 struct Tests {
-    /// Clause and test: those that assert the clause for Remora.
-    for_remora: BTreeSet<(String, String)>,
+    /// Package, clause and test: those that assert the clause for Remora.
+    for_remora: BTreeSet<[String; 3]>,
     /// The model's tests that assert for Remora alone: a broken model says nothing about them.
     of_remora_alone: BTreeSet<String>,
 }
 
 impl Tests {
-    fn read() -> Outcome<Tests> {
+    fn read(chosen: &[Break]) -> Outcome<Tests> {
         let mut for_remora = BTreeSet::new();
-        for package in PACKAGES {
-            for_remora.extend(contract::asserted_for_remora(package)?);
+        for package in packages(chosen) {
+            let asserted = contract::asserted_for_remora(package)?;
+            for_remora.extend(asserted.into_iter().map(|(clause, test)| [package.to_owned(), clause, test]));
         }
         Ok(Tests { for_remora, of_remora_alone: contract::of_remora_alone(MODEL)? })
     }
 
-    /// Those that assert this clause for Remora.
-    fn of(&self, clause: &str) -> impl Iterator<Item = &str> {
-        self.for_remora.iter().filter(move |(own, _)| own == clause).map(|(_, test)| test.as_str())
+    /// Those that can notice this, and assert one of its clauses for Remora.
+    fn of_remora<'a>(&'a self, what: &'a Break) -> impl Iterator<Item = &'a str> {
+        let is_there = |package: &str| match what.side {
+            Side::Model => false,
+            Side::Agent => [MODEL, AGENT].contains(&package),
+            Side::Sources => what.package == package,
+        };
+        let asserts = move |[package, clause, test]: &&[String; 3]| {
+            let is_named = what.tests.is_empty() || what.tests.contains(test);
+            is_named && is_there(package) && what.clauses().any(|own| own == clause)
+        };
+        self.for_remora.iter().filter(asserts).map(|[_, _, test]| test.as_str())
     }
 
-    /// The tests that carry a clause of this mutation, without those that assert for Remora alone.
+/// The tests that carry a clause of this mutation, without those that assert for Remora alone.
     fn of_the_model<'a>(&'a self, unbroken: &'a [TestResult], what: &Break) -> impl Iterator<Item = &'a str> {
         let carrying = carrying(unbroken, &what.clauses().collect()).into_iter().map(|result| &*result.test);
         carrying.filter(|test| !self.of_remora_alone.contains(*test))
@@ -129,9 +154,15 @@ impl Tests {
     fn words(&self, what: &Break) -> Vec<String> {
         match what.side {
             Side::Model => what.clauses().map(in_names).collect(),
-            Side::Agent => what.clauses().flat_map(|clause| self.of(clause)).map(str::to_owned).collect(),
+            Side::Agent | Side::Sources => self.of_remora(what).map(str::to_owned).collect(),
         }
     }
+}
+
+/// The packages with the tests of these.
+fn packages(chosen: &[Break]) -> BTreeSet<&str> {
+    let own = chosen.iter().map(|what| what.package.as_str()).filter(|package| !package.is_empty());
+    own.chain([MODEL, AGENT]).collect()
 }
 
 /// The results whose test carries the number of one of these clauses.
@@ -140,23 +171,34 @@ fn carrying<'a>(results: &'a [TestResult], clauses: &BTreeSet<&str>) -> Vec<&'a 
     results.iter().filter(|result| result.package == MODEL && carries(&result.test)).collect()
 }
 
-/// The results without anything broken, all of which must have passed.
-fn unbroken(chosen: &[Break], tests: &Tests) -> Outcome<Vec<TestResult>> {
-    let words: BTreeSet<String> = chosen.iter().flat_map(|what| tests.words(what)).collect();
-    let filter = words.into_iter().chain([OF_THE_LIST.to_owned()]).collect();
-    tested(filter, None, |command| process::run(command).context(|| "the tests fail already unbroken"))
-}
-
 /// The tests of its clauses that fail with this.
-fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult]) -> Outcome<BTreeSet<String>> {
+fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult], place: &Place<'_>) -> Outcome<BTreeSet<String>> {
     let own: BTreeSet<&str> = match what.side {
         Side::Model => tests.of_the_model(unbroken, what).collect(),
-        Side::Agent => what.clauses().flat_map(|clause| tests.of(clause)).collect(),
+        Side::Agent | Side::Sources => tests.of_remora(what).collect(),
     };
-    let (filter, expected) = filter(unbroken, &own);
+    // Names can be the same in several packages.
+    let is_of = |result: &TestResult| match what.side {
+        Side::Model | Side::Agent => [MODEL, AGENT].contains(&result.package.as_str()),
+        Side::Sources => {
+            result.package == what.package && what.program.as_ref().is_none_or(|program| *program == result.binary)
+        }
+    };
+    let results: Vec<&TestResult> = unbroken.iter().filter(|result| is_of(result)).collect();
+    let (filter, expected) = filter(&results, &own);
+    if expected == 0 {
+        return Ok(BTreeSet::new());
+    }
     // It ends with a failure if a test notices.
     let run = |command: &mut Command| process::output(command).map(drop).or(Ok(()));
-    let results = tested(vec!["-E".to_owned(), filter], Some(what), run)?;
+    let tested = || place.tested(vec!["-E".to_owned(), filter], Some(what), run);
+    let results = match &what.apart {
+        None => tested()?,
+        Some(change) => match place.copy.with(change, || Ok(tested()))? {
+            Ok(results) => results,
+            Err(_) => return Ok(own.into_iter().map(str::to_owned).collect()),
+        },
+    };
     if results.len() != expected {
         bail!("{}: {expected} tests should have run, and {} did", what.name, results.len());
     }
@@ -164,9 +206,9 @@ fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult]) -> Outcome<BTre
 }
 
 /// The filter for these tests, and how many they are. It names their programs: nextest does not even list the others.
-fn filter(unbroken: &[TestResult], tests: &BTreeSet<&str>) -> (String, usize) {
-    let chosen: Vec<&TestResult> = unbroken.iter().filter(|result| tests.contains(&*result.test)).collect();
-    let one = |result: &&TestResult| {
+fn filter(unbroken: &[&TestResult], tests: &BTreeSet<&str>) -> (String, usize) {
+    let chosen: Vec<&&TestResult> = unbroken.iter().filter(|result| tests.contains(&*result.test)).collect();
+    let one = |result: &&&TestResult| {
         let library = result.package.replace('-', "_");
         let program = if result.binary == library { String::new() } else { format!("::{}", result.binary) };
         format!("(binary_id(={}{program}) & test(={}))", result.package, result.path)
@@ -174,23 +216,67 @@ fn filter(unbroken: &[TestResult], tests: &BTreeSet<&str>) -> (String, usize) {
     (chosen.iter().map(one).collect::<Vec<_>>().join(" | "), chosen.len())
 }
 
-/// Runs tests with these arguments of nextest.
-fn tested(
-    arguments_of_filter: Vec<String>,
-    what: Option<&Break>,
-    run: impl FnOnce(&mut Command) -> Outcome<()>,
-) -> Outcome<Vec<TestResult>> {
-    let features = format!("{MODEL}/mutations,{AGENT}/fault-injection");
-    let mut arguments = vec!["--features", &features];
-    arguments.extend(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    let (mut command, report) = runner(PROFILE, &arguments)?;
-    command.args(arguments_of_filter);
-    for side in [Side::Model, Side::Agent] {
-        command.env_remove(side.variable());
+/// Where tests run.
+struct Place<'a> {
+    copy: &'a BrokenCopy,
+    /// The packages or programs with tests, for nextest.
+    arguments: Vec<String>,
+    /// What tests on live runtimes need.
+    live: Option<test_run::Environment>,
+}
+
+impl Place<'_> {
+    fn copied<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Place<'a> {
+        let features = format!("{MODEL}/mutations,{AGENT}/fault-injection");
+        let packages = packages(chosen).into_iter().flat_map(|package| ["--package", package]);
+        let arguments = packages.chain(["--features", &features]).map(str::to_owned).collect();
+        Place { copy, arguments, live: None }
     }
-    command.envs(what.map(|what| (what.side.variable(), &what.name)));
-    run(&mut command)?;
-    results(&fs::read_to_string(&report).context(|| "nextest left no report of the tests")?)
+
+    /// Only the package is built.
+    fn apart<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Place<'a> {
+        let packages = chosen.iter().flat_map(|what| ["--package", &what.package]);
+        Place { copy, arguments: packages.map(str::to_owned).collect(), live: None }
+    }
+
+    /// Only the test programs with tests for these are built.
+    fn live<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Outcome<Place<'a>> {
+        let programs: BTreeSet<&str> = chosen.iter().filter_map(|what| what.program.as_deref()).collect();
+        let programs = programs.into_iter().flat_map(|program| ["--test", program]);
+        let arguments = ["--package", LIVE].into_iter().chain(programs).map(str::to_owned).collect();
+        Ok(Place { copy, arguments, live: Some(test_run::prepare_another(&copy.build()?)?) })
+    }
+
+    /// The results without anything broken, all of which must have passed.
+    fn unbroken(&self, chosen: &[Break], tests: &Tests) -> Outcome<Vec<TestResult>> {
+        let words: BTreeSet<String> = chosen.iter().flat_map(|what| tests.words(what)).collect();
+        let of_the_list = chosen.iter().any(|what| what.side == Side::Model).then(|| OF_THE_LIST.to_owned());
+        let filter: Vec<String> = words.into_iter().chain(of_the_list).collect();
+        if filter.is_empty() {
+            // Without words all tests would run.
+            return Ok(Vec::new());
+        }
+        self.tested(filter, None, |command| process::run(command).context(|| "the tests fail already unbroken"))
+    }
+
+    /// Runs tests with these arguments of nextest.
+    fn tested(
+        &self,
+        arguments_of_filter: Vec<String>,
+        what: Option<&Break>,
+        run: impl FnOnce(&mut Command) -> Outcome<()>,
+    ) -> Outcome<Vec<TestResult>> {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let report = fresh_report(&self.copy.root, PROFILE);
+        let mut command = self.copy.cargo(runner(PROFILE, &arguments)?.0);
+        command.args(arguments_of_filter).envs(self.live.iter().flatten().map(|(name, value)| (name, value)));
+        for side in [Side::Model, Side::Agent, Side::Sources] {
+            command.env_remove(side.variable());
+        }
+        command.envs(what.map(|what| (what.side.variable(), &what.name)));
+        run(&mut command)?;
+        results(&fs::read_to_string(&report).context(|| "nextest left no report of the tests")?)
+    }
 }
 
 /// A clause's id in the names of tests: `DET-09` as `det_09`.
@@ -219,12 +305,18 @@ mod tests {
 
     #[test]
     fn the_agent_is_judged_by_what_asserts_the_clause_for_remora() {
-        let for_remora = [("DET-09", "det_09_x"), ("DET-09", "whole"), ("DET-10", "whole")];
-        let for_remora = for_remora.map(|(clause, test)| (clause.to_owned(), test.to_owned())).into();
+        let for_remora = [(AGENT, "DET-09", "det_09_x"), (MODEL, "DET-09", "whole"), ("other", "DET-09", "else")];
+        let for_remora =
+            for_remora.map(|(package, clause, test)| [package, clause, test].map(str::to_owned)).into();
         let tests = Tests { for_remora, of_remora_alone: BTreeSet::new() };
         let what = |side, clauses: &str| Break::new(side, "Name", clauses, "wrong");
-        assert_eq!(tests.words(&what(Side::Agent, "DET-09")), ["det_09_x", "whole"]);
+        assert_eq!(tests.words(&what(Side::Agent, "DET-09")), ["whole", "det_09_x"]);
         assert_eq!(tests.words(&what(Side::Model, "DET-09")), ["det_09"]);
+        let mut of_other = what(Side::Sources, "DET-09");
+        of_other.package = "other".to_owned();
+        assert_eq!(tests.words(&of_other), ["else"]);
+        of_other.tests = vec!["another".to_owned()];
+        assert_eq!(tests.words(&of_other), [""; 0]);
     }
 
     #[test]
@@ -237,6 +329,7 @@ mod tests {
             passed: true,
         };
         let unbroken = [result("detach", "det_09_x"), result("remora_clr_model", "a::det_10_y"), result("heap", "z")];
+        let unbroken: Vec<&TestResult> = unbroken.iter().collect();
         let (filter, count) = filter(&unbroken, &BTreeSet::from(["det_09_x", "det_10_y"]));
         let expected = "(binary_id(=remora-clr-model::detach) & test(=det_09_x)) | \
             (binary_id(=remora-clr-model) & test(=a::det_10_y))";

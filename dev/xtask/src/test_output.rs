@@ -6,7 +6,7 @@ use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::{contract, packages, process};
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Seconds of tests from which on a run lists its slowest tests.
@@ -103,12 +103,17 @@ fn durations(report: &str) -> Outcome<Vec<(f64, String)>> {
 
 /// nextest with a profile of `.config/nextest.toml`, and the file of its report.
 pub fn runner(profile: &str, arguments: &[&str]) -> Outcome<(Command, PathBuf)> {
-    let report = crate::root().join("target/nextest").join(profile).join("junit.xml");
-    // A run that ends early must not leave the previous report.
-    let _ = fs::remove_file(&report);
     let mut command = process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest"));
     command.args(["nextest", "run", "--profile", profile]).args(arguments);
-    Ok((command, report))
+    Ok((command, fresh_report(crate::root(), profile)))
+}
+
+/// Where nextest writes its report in a workspace.
+pub fn fresh_report(root: &Path, profile: &str) -> PathBuf {
+    let report = root.join("target/nextest").join(profile).join("junit.xml");
+    // A run that ends early must not leave the previous report.
+    let _ = fs::remove_file(&report);
+    report
 }
 
 /// The results in a JUnit report.

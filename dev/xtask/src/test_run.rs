@@ -25,6 +25,9 @@ const LOADED: [&str; 6] = ["--package", "remora-probe", "--package", "remora-mod
 /// Limits `tests/conformance` to some runtimes, for work on the model.
 const ONLY_SOME_WORLDS: &str = "REMORA_CONFORMANCE_ONLY";
 
+/// The folder with the SDK's example profilers.
+const SDK_EXAMPLES: &str = "REMORA_SDK_EXAMPLES";
+
 /// The environment of a test run.
 pub type Environment = Vec<(&'static str, OsString)>;
 
@@ -66,6 +69,22 @@ pub fn prepare() -> Outcome<Environment> {
 }
 
 fn prepare_on(matrix: &[Runtime]) -> Outcome<Environment> {
+    let mut environment = prepare_for(matrix)?;
+    environment.push(("REMORA_BIN", dist::command()?.into()));
+    Ok(environment)
+}
+
+/// Like [`prepare`], on the newest runtime, with the command and the examples of another build.
+pub fn prepare_another(built: &Path) -> Outcome<Environment> {
+    let newest = Vec::from_iter(runtimes::matrix()?.into_iter().max());
+    let mut environment = prepare_for(&newest)?;
+    environment.retain(|(name, _)| *name != SDK_EXAMPLES);
+    environment.extend([("REMORA_BIN", built.join("remora").into()), (SDK_EXAMPLES, built.join("examples").into())]);
+    Ok(environment)
+}
+
+/// Everything but the command.
+fn prepare_for(matrix: &[Runtime]) -> Outcome<Environment> {
     for runtime in matrix {
         println!("runtime {} in {}", runtime.version_text(), runtime.root.display());
     }
@@ -80,10 +99,9 @@ fn prepare_on(matrix: &[Runtime]) -> Outcome<Environment> {
         ("REMORA_TEST_MUSL", on_musl.into()),
         ("REMORA_TEST_SELF_CONTAINED", packages::provide("self-contained")?.into()),
         ("REMORA_TEST_SINGLE_FILE", packages::provide("single-file")?.into()),
-        ("REMORA_BIN", dist::command()?.into()),
         ("REMORA_PROBE", built.join("libremora_probe.so").into()),
         ("REMORA_MODEL_HOST", built.join("remora-model-host").into()),
-        ("REMORA_SDK_EXAMPLES", built.join("examples").into()),
+        (SDK_EXAMPLES, built.join("examples").into()),
     ])
 }
 

@@ -1,5 +1,7 @@
-//! What can be broken: the mutations of the model (`mutations.tsv`) and the faults of the agent (`fault_injection.rs`).
+//! What can be broken: the mutations of the model (`mutations.tsv`), the faults of the agent (`fault_injection.rs`), and single expressions
+//! of all other sources (`sources.rs`).
 
+use super::sources::{self, Change};
 use crate::outcome::{Context, Outcome, bail};
 use std::fs;
 
@@ -7,8 +9,8 @@ use std::fs;
 pub const MODEL: &str = "remora-clr-model";
 /// The package of the agent's logic.
 pub const AGENT: &str = "remora-session";
-/// The packages whose tests run.
-pub const PACKAGES: [&str; 2] = [MODEL, AGENT];
+/// The package whose tests need live runtimes.
+pub const LIVE: &str = "remora-e2e";
 
 /// The mutations of the model.
 pub const MUTATIONS: &str = "crates/model/clr-model/mutations.tsv";
@@ -20,8 +22,10 @@ pub const FAULTS: &str = "crates/target/session/src/fault_injection.rs";
 pub enum Side {
     /// The runtime model.
     Model,
-    /// Remora's agent.
+    /// The logic of Remora's agent.
     Agent,
+    /// Any other source of Remora.
+    Sources,
 }
 
 impl Side {
@@ -30,6 +34,7 @@ impl Side {
         match self {
             Side::Model => "CLR_SIM_MUTATION",
             Side::Agent => "REMORA_INJECTED_FAULT",
+            Side::Sources => sources::VARIABLE,
         }
     }
 }
@@ -39,23 +44,37 @@ impl Side {
 pub struct Break {
     /// Of what.
     pub side: Side,
-    /// Of the model: the clause, and a number if it has several (`DET-06/2`). Of the agent: a name.
+    /// Of the model: the clause, and a number if it has several (`DET-06/2`). Else a name.
     pub name: String,
     clauses: Vec<String>,
     /// What is done wrong.
     pub wrong: String,
+    /// The package with its tests. Of the model and the agent, those of both notice.
+    pub package: String,
+    /// One of its test programs; else all.
+    pub program: Option<String>,
+    /// A change that has its own build.
+    pub apart: Option<Change>,
+    /// The tests to run. None: all that assert its clauses.
+    pub tests: Vec<String>,
 }
 
 impl Break {
     /// One that belongs to these clauses.
     pub fn new(side: Side, name: &str, clauses: &str, wrong: &str) -> Break {
         let clauses = clauses.split_whitespace().map(str::to_owned).collect();
-        Break { side, name: name.to_owned(), clauses, wrong: wrong.to_owned() }
+        let (name, wrong, package) = (name.to_owned(), wrong.to_owned(), String::new());
+        Break { side, name, clauses, wrong, package, program: None, apart: None, tests: Vec::new() }
     }
 
     /// The clauses whose tests must fail.
     pub fn clauses(&self) -> impl Iterator<Item = &str> {
         self.clauses.iter().map(String::as_str)
+    }
+
+    /// Whether its tests need live runtimes.
+    pub fn is_live(&self) -> bool {
+        self.package == LIVE
     }
 
     /// Whether it is chosen by these words: clauses or names. No word chooses everything.
@@ -69,6 +88,7 @@ pub fn read() -> Outcome<Vec<Break>> {
     let text = |file: &str| fs::read_to_string(crate::root().join(file)).context(|| format!("cannot read {file}"));
     let mut all = mutations(&text(MUTATIONS)?);
     all.extend(faults(&text(FAULTS)?)?.into_iter().filter(|one| !one.clauses.is_empty()));
+    all.extend(sources::breaks()?);
     Ok(all)
 }
 
@@ -118,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    fn there_are_some_of_both_sides() {
+    fn there_are_some_of_all_sides() {
         let all = read().unwrap();
-        for side in [Side::Model, Side::Agent] {
+        for side in [Side::Model, Side::Agent, Side::Sources] {
             assert!(all.iter().filter(|one| one.side == side).count() > 10, "{side:?}");
         }
     }

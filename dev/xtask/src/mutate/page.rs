@@ -65,7 +65,7 @@ fn read() -> Outcome<String> {
 fn row_of(what: &Break) -> String {
     match what.side {
         Side::Model => what.clauses().collect(),
-        Side::Agent => what.wrong.clone(),
+        Side::Agent | Side::Sources => what.wrong.clone(),
     }
 }
 
@@ -82,7 +82,7 @@ fn rows(page: &str) -> BTreeMap<String, BTreeSet<String>> {
 /// The page with these tables.
 fn made(page: &str, noticed: &[Noticed], of_remora: &[String]) -> Outcome<String> {
     let page = contract::between(PAGE, page, "model", &of_the_model(noticed))?;
-    let page = contract::between(PAGE, &page, "agent", &of_the_agent(noticed))?;
+    let page = contract::between(PAGE, &page, "remora", &of_remora_itself(noticed))?;
     contract::between(PAGE, &page, "unbroken", &without_fault(noticed, of_remora))
 }
 
@@ -100,9 +100,9 @@ fn of_the_model(noticed: &[Noticed]) -> String {
     table
 }
 
-fn of_the_agent(noticed: &[Noticed]) -> String {
-    let mut table = String::from("| what the agent does wrong | clauses | noticed by |\n|---|---|---|\n");
-    for one in of_side(noticed, Side::Agent) {
+fn of_remora_itself(noticed: &[Noticed]) -> String {
+    let mut table = String::from("| what Remora does wrong | clauses | noticed by |\n|---|---|---|\n");
+    for one in noticed.iter().filter(|one| one.what.side != Side::Model) {
         let clauses: Vec<&str> = one.what.clauses().collect();
         let by = listed(one.by.iter().map(String::as_str));
         put(&mut table, format_args!("| {} | {} | {by} |", row_of(&one.what), clauses.join(", ")));
@@ -111,7 +111,8 @@ fn of_the_agent(noticed: &[Noticed]) -> String {
 }
 
 fn without_fault(noticed: &[Noticed], of_remora: &[String]) -> String {
-    let broken: BTreeSet<&str> = of_side(noticed, Side::Agent).flat_map(|one| one.what.clauses()).collect();
+    let broken = noticed.iter().filter(|one| one.what.side != Side::Model);
+    let broken: BTreeSet<&str> = broken.flat_map(|one| one.what.clauses()).collect();
     let rest: Vec<&str> = of_remora.iter().map(String::as_str).filter(|clause| !broken.contains(clause)).collect();
     format!("{} of {}: {}.\n", rest.len(), of_remora.len(), rest.join(", "))
 }
@@ -129,7 +130,7 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# Head\n<!-- model: begin -->\n<!-- model: end -->\n<!-- agent: begin -->\n<!-- agent: end -->\n\
+    const TEXT: &str = "# Head\n<!-- model: begin -->\n<!-- model: end -->\n<!-- remora: begin -->\n<!-- remora: end -->\n\
         <!-- unbroken: begin -->\n<!-- unbroken: end -->\n";
 
     fn noticed() -> Vec<Noticed> {
