@@ -33,8 +33,8 @@ impl Constant {
     /// The runtime has written its parts.
     unsafe fn numbers(self) -> [usize; 3] {
         let size = match self.kind {
-            kind if kind == sys::ELEMENT_TYPE_I4 as u32 => 4,
-            kind if kind == sys::ELEMENT_TYPE_STRING as u32 => self.count * 2,
+            kind if kind == sys::ELEMENT_TYPE_I4 => 4,
+            kind if kind == sys::ELEMENT_TYPE_STRING => self.count * 2,
             _ => 0,
         };
         // SAFETY: a constant has as many bytes as its type says.

@@ -28,7 +28,7 @@ impl<'a> Question<'a> {
             list,
             token: rest.first().map_or(0, |word| number(word)) as u32,
             name: filter.unwrap_or("Nobody").encode_utf16().chain([0]).collect(),
-            of_type: filter.map_or(0, |word| number(word)) as u32,
+            of_type: filter.map_or(0, number) as u32,
         }
     }
 

@@ -197,7 +197,7 @@ impl Contents {
                 (corprof::sys::ELEMENT_TYPE_STRING, text.encode_utf16().flat_map(u16::to_le_bytes).collect())
             }
         };
-        self.add(CONSTANT, [Cell::Number(kind as u32), Cell::Token(parent), Cell::Blob(bytes)]);
+        self.add(CONSTANT, [Cell::Number(kind), Cell::Token(parent), Cell::Blob(bytes)]);
     }
 
     /// An attribute, by the constructor that it calls, with the arguments as they are stored.

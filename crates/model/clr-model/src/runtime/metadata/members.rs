@@ -52,13 +52,13 @@ impl Scope {
     /// The places are null or valid.
     unsafe fn write_constant(&self, rows: &Rows, token: u32, places: &ConstantPlaces) {
         let found = rows.with(CONSTANT, 1, token);
-        let kind = found.map_or(sys::ELEMENT_TYPE_VOID as u32, |row| row.number(0));
+        let kind = found.map_or(sys::ELEMENT_TYPE_VOID, |row| row.number(0));
         let mut length = 0;
         match found {
             Some(row) if wanted(places.value) => {
                 // SAFETY: the caller guarantees null or a valid place.
                 unsafe { self.write_blob(row.blob(2), places.value, null_mut()) };
-                if kind == sys::ELEMENT_TYPE_STRING as u32 {
+                if kind == sys::ELEMENT_TYPE_STRING {
                     length = row.blob(2).len() as u32 / 2;
                 }
             }

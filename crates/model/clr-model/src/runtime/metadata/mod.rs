@@ -2,7 +2,7 @@
 //! IMetaDataTables2.
 //!
 //! `slots.rs` has every method; `members.rs`, `lookups.rs`, `attributes.rs` and `tables.rs` answer them. `rows.rs` has a module's rows,
-//! `contents.rs` those of a compiler, `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses.
+//! `contents.rs` those of a compiler, `example.rs` those of a program, `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses.
 //! `enumerations.rs` has the enumerations, and `names.rs` the truncation of names.
 //! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs and metadata_contents.rs; source: md/compiler).
 //!
@@ -14,6 +14,7 @@
 mod attributes;
 mod contents;
 mod enumerations;
+mod example;
 mod heaps;
 mod lookups;
 mod members;
@@ -26,6 +27,7 @@ mod tables;
 
 pub use contents::{Contents, Value, in_signature};
 pub(super) use enumerations::Lists;
+pub use example::Framework;
 
 use super::code::ModuleId;
 use super::{Profiler, Runtime, Status, info};
@@ -39,6 +41,9 @@ use rows::Rows;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
+/// The bytes of rows, by table and row.
+type RowBytes = BTreeMap<(u32, u32), Box<[u8]>>;
+
 /// A module's metadata, opened by one profiler.
 struct Scope {
     runtime: Weak<Runtime>,
@@ -46,8 +51,8 @@ struct Scope {
     module: ModuleId,
     /// What was returned as addresses, valid while the metadata is open.
     heaps: Mutex<Heaps>,
-    /// The bytes of rows that were returned as addresses, by table and row.
-    row_bytes: Mutex<BTreeMap<(u32, u32), Box<[u8]>>>,
+    /// The bytes of rows that were returned as addresses.
+    row_bytes: Mutex<RowBytes>,
 }
 
 impl Runtime {

@@ -75,7 +75,7 @@ impl MetadataServer for Scope {
     fn refused(&self, question: Slot) -> Answer {
         match question {
             slot::GET_FIELD_MARSHAL | slot::GET_PINVOKE_MAP => Err(NOT_FOUND),
-            // These crash live runtimes: their metadata was not opened as a file.
+            // There is no file whose bytes they could return.
             slot::TABLES_GET_META_DATA_STORAGE | slot::TABLES_GET_META_DATA_STREAM_INFO => Err(HResult::E_NOTIMPL),
             _ if EMIT_SLOTS.contains(&question) => Err(HResult::E_NOTIMPL),
             _ => Err(NO_ROW),
