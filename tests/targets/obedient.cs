@@ -226,3 +226,53 @@ static class Obedient
         }
     }
 }
+
+/// The types below never run. They are what a profiler can read in metadata: tests/conformance/tests/metadata_contents.rs asks about them.
+[AttributeUsage(AttributeTargets.All)]
+sealed class NoteAttribute : Attribute
+{
+    public bool Kept;
+
+    public NoteAttribute(string text, int number) { }
+}
+
+interface ISized
+{
+    int Size { get; }
+}
+
+[Note("a shelf", 7, Kept = true)]
+class Shelf<T> : ISized where T : class, IDisposable
+{
+    public const int Most = 12;
+    public const string Label = "shelf";
+    static long made;
+    protected readonly T first;
+
+    protected Shelf(T first) => this.first = first;
+
+    public int Size { get { return Most; } set { made = value; } }
+
+    public event Action Emptied { add { } remove { } }
+
+    public static string Put<U>(T item, out U place, string name = "none")
+    {
+        place = default(U);
+        return name + "put";
+    }
+
+    internal sealed class Slip
+    {
+        [Note("depth", 1)]
+        public int Depth;
+    }
+}
+
+static class Shelves
+{
+    public static string Use()
+    {
+        int place;
+        return Shelf<MemoryStream>.Put<int>(null, out place);
+    }
+}

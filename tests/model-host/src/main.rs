@@ -17,6 +17,7 @@
 mod diagnostics;
 mod message;
 mod obedient;
+mod obedient_metadata;
 
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::host;

@@ -1,5 +1,6 @@
 //! The program `obedient`, as `tests/targets/obedient.cs` has it: two threads, each of which does one thing when it is told to.
 
+use crate::obedient_metadata;
 use remora_clr_model::host;
 use remora_clr_model::runtime::{Called, ClassId, FunctionId, ModuleId, OFTEN, Runtime, Shape};
 use remora_clr_model::schedule;
@@ -104,7 +105,7 @@ impl Program {
         let image = host::map_image(c"System.Private.CoreLib.dll").expect("memory for an image");
         let framework = runtime.load_image(image, FRAMEWORK);
         let loads_assemblies = runtime.make_function_called(framework, false, Some("LoadFromStream"));
-        let own = runtime.load_module_called(OWN);
+        let own = runtime.load_module_with(OWN, obedient_metadata::contents());
         let array = runtime.define_array(runtime.define_class(Some(framework), None));
         let compares = runtime.make_function_called(framework, false, Some("CompareOrdinal"));
         let runtime = runtime.clone();

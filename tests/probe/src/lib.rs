@@ -20,6 +20,8 @@ mod calls;
 mod hooks_with_info;
 mod journal;
 mod metadata;
+mod metadata_contents;
+mod metadata_tables;
 mod old;
 mod open_metadata;
 mod orders;

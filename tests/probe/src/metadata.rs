@@ -4,8 +4,9 @@
 //! an answer here, too.
 
 use crate::answers::{Room, answer, answer_text, number};
+use crate::metadata_contents::{self, bytes};
 use crate::open_metadata::{Open, UNTOUCHED};
-use crate::token_lists;
+use crate::{metadata_tables, token_lists};
 use corprof::{Guid, sys};
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
@@ -26,12 +27,17 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]
         Err(code) => return Some(answer(code, &[])),
     };
     let token = rest.first().map_or(0, |word| number(word)) as u32;
+    let after = rest.get(1..).unwrap_or_default();
     // SAFETY: `open` keeps both interfaces valid until the end of this call.
     unsafe {
         of_module(&open, question, rest)
-            .or_else(|| of_rows(&open, question, token, rest.get(1..).unwrap_or_default()))
+            .or_else(|| of_rows(&open, question, token, after))
+            .or_else(|| metadata_contents::of_rows(&open, question, token, after))
             .or_else(|| by_name(&open, question, rest))
             .or_else(|| of_tokens(&open, question, token))
+            .or_else(|| metadata_contents::of_tokens(&open, question, token, after))
+            .or_else(|| metadata_tables::ask(&open, question, rest))
+            .or_else(|| if *question == "all" { token_lists::all(&open, rest) } else { None })
             .or_else(|| token_lists::listed(&open, question, rest))
     }
 }
@@ -73,19 +79,6 @@ unsafe fn interface(raw: *mut sys::ICorProfilerInfo, module: usize, rest: &[&str
         unsafe { sys::IUnknown::Release(current) };
     }
     answer(code, &numbers)
-}
-
-/// The bytes of a signature as one number, up to seven, and their count.
-///
-/// # Safety
-/// `place` is null or valid for `length` bytes.
-unsafe fn bytes(place: *const u8, length: u32) -> [usize; 2] {
-    if place.is_null() || length == UNTOUCHED {
-        return [usize::from(!place.is_null()), length as usize];
-    }
-    // SAFETY: not null, so the caller guarantees `length` valid bytes.
-    let all = unsafe { std::slice::from_raw_parts(place, (length as usize).min(7)) };
-    [all.iter().fold(1, |sum, byte| sum << 8 | usize::from(*byte)), length as usize]
 }
 
 unsafe fn of_module(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
@@ -182,47 +175,6 @@ unsafe fn of_rows(open: &Open, question: &str, token: u32, rest: &[&str]) -> Opt
                 let numbers = [length, owner, flags, other, address].map(|one| one as usize);
                 answer_text(code, &[&numbers[..], &[start, size, kind as usize]].concat(), &name)
             }
-            "field" => {
-                let (class, wide, attributes) = (&raw mut owner, &raw mut length, &raw mut flags);
-                let (blob, bytes_of, kind) = (&raw mut signature, &raw mut size, &raw mut other);
-                let (value, count) = (null_mut(), &raw mut address);
-                let code = sys::IMetaDataImport::GetFieldProps(
-                    import, token, class, place, many, wide, attributes, blob, bytes_of, kind, value, count,
-                );
-                answer_text(code, &[*wide, *class, *attributes].map(|one| one as usize), &name)
-            }
-            "parameter" => {
-                let (method, sequence, wide) = (&raw mut owner, &raw mut other, &raw mut length);
-                let nothing = null_mut();
-                let code = sys::IMetaDataImport::GetParamProps(
-                    import,
-                    token,
-                    method,
-                    sequence,
-                    place,
-                    many,
-                    wide,
-                    &raw mut flags,
-                    nothing,
-                    null_mut(),
-                    nothing,
-                );
-                answer_text(code, &[*wide, *method, *sequence].map(|one| one as usize), &name)
-            }
-            "member-ref" => {
-                let (blob, bytes_of) = (&raw mut signature, &raw mut size);
-                let code = sys::IMetaDataImport::GetMemberRefProps(
-                    import,
-                    token,
-                    &raw mut owner,
-                    place,
-                    many,
-                    &raw mut length,
-                    blob,
-                    bytes_of,
-                );
-                answer_text(code, &[length, owner].map(|one| one as usize), &name)
-            }
             "module-ref" => {
                 let code = sys::IMetaDataImport::GetModuleRefProps(import, token, place, many, &raw mut length);
                 answer_text(code, &[length as usize], &name)
@@ -306,7 +258,7 @@ unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> 
                 if token(2) != 0 {
                     let nothing = null_mut();
                     let (blob, bytes_of) = (&raw mut signature, &raw mut size);
-                    sys::IMetaDataImport::GetMethodProps(
+                    sys::IMetaDataImport::GetMemberProps(
                         import,
                         token(2),
                         nothing,
@@ -317,6 +269,9 @@ unsafe fn by_name(open: &Open, question: &str, rest: &[&str]) -> Option<String> 
                         blob,
                         bytes_of,
                         nothing,
+                        nothing,
+                        nothing,
+                        null_mut(),
                         nothing,
                     );
                 }
@@ -385,31 +340,6 @@ unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
                     sys::IMetaDataImport::GetTypeSpecFromToken(import, token, &raw mut signature, &raw mut first);
                 answer(code, &bytes(signature, first))
             }
-            "method-spec" => {
-                let (blob, size) = (&raw mut signature, &raw mut second);
-                let code = sys::IMetaDataImport2::GetMethodSpecProps(open.import, token, &raw mut first, blob, size);
-                answer(code, &[first as usize])
-            }
-            "constraint" => {
-                let (of, to) = (&raw mut first, &raw mut second);
-                let code = sys::IMetaDataImport2::GetGenericParamConstraintProps(open.import, token, of, to);
-                answer(code, &[*of as usize])
-            }
-            "type-parameter" => {
-                let (position, flags, nothing) = (&raw mut first, &raw mut second, null_mut());
-                let code = sys::IMetaDataImport2::GetGenericParamProps(
-                    open.import,
-                    token,
-                    position,
-                    flags,
-                    nothing,
-                    nothing,
-                    null_mut(),
-                    0,
-                    nothing,
-                );
-                answer(code, &[*position as usize])
-            }
             "resolve" => {
                 let mut scope = null_mut();
                 let interface = &sys::IID_IMetaDataImport;
@@ -422,10 +352,6 @@ unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
                 let signature = [0_u8, 0, 1];
                 let start = signature.as_ptr().cast();
                 let code = sys::IMetaDataImport::GetNativeCallConvFromSig(import, start, 3, &raw mut first);
-                answer(code, &[first as usize])
-            }
-            "semantics-of" => {
-                let code = sys::IMetaDataImport::GetMethodSemantics(import, token, 0x1700_0001, &raw mut first);
                 answer(code, &[first as usize])
             }
             "assemblies" => {
@@ -457,24 +383,10 @@ unsafe fn of_tokens(open: &Open, question: &str, token: u32) -> Option<String> {
                 let code = sys::IMetaDataImport::GetPinvokeMap(import, token, flags, null_mut(), 0, nothing, nothing);
                 answer(code, &[*flags as usize])
             }
-            "parameter-at" => {
-                let code = sys::IMetaDataImport::GetParamForMethodIndex(import, token, 1, &raw mut first);
-                answer(code, &[first as usize])
-            }
             "permission" => {
                 let (action, size) = (&raw mut first, &raw mut second);
                 let code = sys::IMetaDataImport::GetPermissionSetProps(import, token, action, &raw mut text, size);
                 answer(code, &[*action as usize])
-            }
-            "attribute-at" => {
-                let (of, to, size) = (&raw mut first, &raw mut second, null_mut());
-                let code = sys::IMetaDataImport::GetCustomAttributeProps(import, token, of, to, &raw mut text, size);
-                answer(code, &[*of as usize])
-            }
-            "implemented" => {
-                let (class, interface) = (&raw mut first, &raw mut second);
-                let code = sys::IMetaDataImport::GetInterfaceImplProps(import, token, class, interface);
-                answer(code, &[*class as usize])
             }
             "name" => {
                 let mut name = null();

@@ -5,30 +5,48 @@ use crate::open_metadata::{Open, UNTOUCHED};
 use corprof::sys;
 use std::ptr::null_mut;
 
-/// Reads a list from beginning to end. Returns:
-/// - code and count of the first call, the total, and whether there is anything to close
-/// - code and count of the next call
-/// - code and count of a call after a reset
-/// - the first entry
-///
-/// # Safety
-/// `open` is valid, and so are all ids of the question.
-pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
-    let room = rest.first().map_or(0, |word| number(word)) as u32;
-    let token = rest.get(1).map_or(0, |word| number(word)) as u32;
-    let (import, newer, assembly) = (open.first(), open.import, open.assembly);
-    let mut list = vec![UNTOUCHED; room as usize + 1];
-    let mut other = vec![UNTOUCHED; room as usize + 1];
-    let all: Vec<u16> = "Nobody".encode_utf16().chain([0]).collect();
-    let name = all.as_ptr();
-    let mut cursor = null_mut();
-    let mut next = || {
-        let (cursor, place, mut count) = (&raw mut cursor, list.as_mut_ptr(), UNTOUCHED);
-        let of = &raw mut count;
-        // SAFETY: the caller guarantees that `open` is valid. The cursor belongs to this question or is null; the buffer has `room`
-        // entries.
-        let code = unsafe {
-            match question {
+/// More entries than any list of the tests' programs.
+const MANY: u32 = 512;
+
+/// What is listed: `QUESTION TOKEN [NAME or TYPE]`.
+struct Question<'a> {
+    open: &'a Open,
+    /// The name of the list.
+    list: &'a str,
+    token: u32,
+    /// Only for lists that filter by it: a name that ends with a zero.
+    name: Vec<u16>,
+    /// Only for attributes: their type.
+    of_type: u32,
+}
+
+impl<'a> Question<'a> {
+    fn of(open: &'a Open, list: &'a str, rest: &[&str]) -> Question<'a> {
+        let filter = rest.get(1).copied();
+        Question {
+            open,
+            list,
+            token: rest.first().map_or(0, |word| number(word)) as u32,
+            name: filter.unwrap_or("Nobody").encode_utf16().chain([0]).collect(),
+            of_type: filter.map_or(0, number) as u32,
+        }
+    }
+
+    /// One call; `None` for an unknown list.
+    ///
+    /// # Safety
+    /// The metadata is open, the cursor is null or one of this list, and the buffers have `room` entries.
+    unsafe fn next(
+        &self,
+        cursor: *mut sys::HCORENUM,
+        (place, declared, room): (*mut u32, *mut u32, u32),
+        of: *mut u32,
+    ) -> Option<i32> {
+        let (import, newer, assembly) = (self.open.first(), self.open.import, self.open.assembly);
+        let (token, name) = (self.token, self.name.as_ptr());
+        // SAFETY: the caller guarantees all arguments. This holds for each call below.
+        Some(unsafe {
+            match self.list {
                 "types" => sys::IMetaDataImport::EnumTypeDefs(import, cursor, place, room, of),
                 "refs" => sys::IMetaDataImport::EnumTypeRefs(import, cursor, place, room, of),
                 "interfaces" => sys::IMetaDataImport::EnumInterfaceImpls(import, cursor, token, place, room, of),
@@ -46,10 +64,7 @@ pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<Strin
                 }
                 "parameters" => sys::IMetaDataImport::EnumParams(import, cursor, token, place, room, of),
                 "member-refs" => sys::IMetaDataImport::EnumMemberRefs(import, cursor, token, place, room, of),
-                "overrides" => {
-                    let declared = other.as_mut_ptr();
-                    sys::IMetaDataImport::EnumMethodImpls(import, cursor, token, place, declared, room, of)
-                }
+                "overrides" => sys::IMetaDataImport::EnumMethodImpls(import, cursor, token, place, declared, room, of),
                 "permissions" => sys::IMetaDataImport::EnumPermissionSets(import, cursor, token, 0, place, room, of),
                 "properties" => sys::IMetaDataImport::EnumProperties(import, cursor, token, place, room, of),
                 "events" => sys::IMetaDataImport::EnumEvents(import, cursor, token, place, room, of),
@@ -59,7 +74,9 @@ pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<Strin
                 "signatures" => sys::IMetaDataImport::EnumSignatures(import, cursor, place, room, of),
                 "specs" => sys::IMetaDataImport::EnumTypeSpecs(import, cursor, place, room, of),
                 "texts" => sys::IMetaDataImport::EnumUserStrings(import, cursor, place, room, of),
-                "attributes" => sys::IMetaDataImport::EnumCustomAttributes(import, cursor, token, 0, place, room, of),
+                "attributes" => {
+                    sys::IMetaDataImport::EnumCustomAttributes(import, cursor, token, self.of_type, place, room, of)
+                }
                 "type-parameters" => sys::IMetaDataImport2::EnumGenericParams(newer, cursor, token, place, room, of),
                 "constraints" => {
                     sys::IMetaDataImport2::EnumGenericParamConstraints(newer, cursor, token, place, room, of)
@@ -71,7 +88,48 @@ pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<Strin
                 "resources" => sys::IMetaDataAssemblyImport::EnumManifestResources(assembly, cursor, place, room, of),
                 _ => return None,
             }
-        };
+        })
+    }
+}
+
+/// `all LIST TOKEN [NAME or TYPE]`: the code of the first call, and every token.
+///
+/// # Safety
+/// `open` is valid, and so are all ids of the question.
+pub unsafe fn all(open: &Open, rest: &[&str]) -> Option<String> {
+    let (list, rest) = rest.split_first()?;
+    let question = Question::of(open, list, rest);
+    let [mut tokens, mut declared] = [(); 2].map(|()| vec![UNTOUCHED; MANY as usize]);
+    let (mut cursor, mut count) = (null_mut(), 0);
+    let buffers = (tokens.as_mut_ptr(), declared.as_mut_ptr(), MANY);
+    // SAFETY: the caller guarantees that `open` is valid. The cursor is null, and the buffers have so many entries.
+    let code = unsafe { question.next(&raw mut cursor, buffers, &raw mut count) }?;
+    // SAFETY: the caller guarantees that `open` is valid; the cursor is a list or null, and not used any more.
+    unsafe { sys::IMetaDataImport::CloseEnum(open.first(), cursor) };
+    let found = tokens.iter().take(count as usize).map(|token| *token as usize);
+    Some(answer(code, &found.collect::<Vec<_>>()))
+}
+
+/// `LIST ROOM TOKEN [NAME or TYPE]`. Reads a list from beginning to end. Returns:
+/// - code and count of the first call, the total, and whether there is anything to close
+/// - code and count of the next call
+/// - code and count of a call after a reset
+/// - the first entry
+///
+/// # Safety
+/// `open` is valid, and so are all ids of the question.
+pub unsafe fn listed(open: &Open, question: &str, rest: &[&str]) -> Option<String> {
+    let room = rest.first().map_or(0, |word| number(word)) as u32;
+    let import = open.first();
+    let question = Question::of(open, question, rest.get(1..).unwrap_or_default());
+    let [mut list, mut other] = [(); 2].map(|()| vec![UNTOUCHED; room as usize + 1]);
+    let mut cursor = null_mut();
+    let mut next = || {
+        let (cursor, mut count) = (&raw mut cursor, UNTOUCHED);
+        let buffers = (list.as_mut_ptr(), other.as_mut_ptr(), room);
+        // SAFETY: the caller guarantees that `open` is valid. The cursor belongs to this question or is null; the buffers have `room`
+        // entries.
+        let code = unsafe { question.next(cursor, buffers, &raw mut count) }?;
         // SAFETY: the call above has just written there.
         Some((code, count, unsafe { *cursor }, list[0]))
     };

@@ -10,8 +10,8 @@
 //! disagree, the model is wrong. Everything is deterministic ([`schedule`]).
 //!
 //! # Rejected
-//! Modelling the runtime's computations (types, generics, IL): a profiler's races do not depend on them. So metadata has modules, classes
-//! and methods, but no fields, parameters, properties, attributes or type arguments, and it is read-only.
+//! Modelling the runtime's computations (types, generics, IL): a profiler's races do not depend on them. So only metadata has fields,
+//! parameters, attributes and type arguments, those of an example, and what a profiler adds to it has no content.
 
 pub mod differences;
 pub mod faults;

@@ -10,7 +10,9 @@ use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
-use crate::runtime::{AttachRequest, Called, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
+use crate::runtime::{
+    AttachRequest, Called, Contents, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory,
+};
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
 use corprof::Guid;
@@ -84,10 +86,10 @@ const LATEST_EXIT: usize = 20;
 /// A class of no particular profiler.
 pub(super) const ANY_CLASS: u128 = 0x4C61_6221_0000_4000_8000_0000_0000_0001;
 /// The modules that every program has: the framework's, and its own.
-const MODULES: [Called; 2] = [
-    Called { module: "System.Private.CoreLib", class: "System.Object" },
-    Called { module: "Application", class: "Program" },
-];
+const FRAMEWORK: Called = Called { module: "System.Private.CoreLib", class: "System.Object" };
+const PROGRAM: Called = Called { module: "Application", class: "Program" };
+/// Flags and signature of the program's `Main`: private, static, hidden by its signature; no arguments, no result.
+const MAIN: (u32, [u8; 3]) = (0x91, [0x00, 0x00, 0x01]);
 /// Number of run kinds.
 const LIVES: u64 = 4;
 
@@ -224,9 +226,10 @@ fn another_comes_and_goes(runtime: &Arc<Runtime>, faults: &Arc<Faults>) -> Resul
 
 impl Run {
     fn start_program(&mut self) {
-        for called in MODULES {
-            self.runtime.load_module_called(called);
-        }
+        self.runtime.load_module_called(FRAMEWORK);
+        let (flags, signature) = MAIN;
+        let contents = Contents::of_program(PROGRAM.class, |made, _| _ = made.method(flags, "Main", &signature));
+        self.runtime.load_module_with(PROGRAM, contents);
         let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
         application::start(&self.runtime, &interrupt, &mut self.random, (2, usize::MAX));
     }

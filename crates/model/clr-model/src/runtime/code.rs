@@ -5,11 +5,13 @@
 
 use super::Runtime;
 use super::calls::{call_all, high, low};
+use super::metadata::Contents;
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
 pub use corprof::{FunctionId, ModuleId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The progress of a load or unload (seed 002): the enumerability changes before the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Called {
 pub(super) struct Module {
     /// Without names, its id is its name.
     pub(super) called: Option<Called>,
+    /// What its metadata holds. Without contents, that grows with the methods that run.
+    pub(super) contents: Option<Arc<Contents>>,
     pub(super) enumerable: bool,
     /// Whether its load is announced: from the enumerable step on.
     pub(super) is_announced: bool,
@@ -185,7 +189,11 @@ impl Code {
         };
         let serial = self.next();
         let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-        let token = METHOD_DEFINITION | serial as u32;
+        let contents = module.and_then(|module| self.modules.get(&module)?.contents.as_ref());
+        let token = contents.map_or(METHOD_DEFINITION | serial as u32, |contents| {
+            let declared = name.and_then(|name| contents.method_called(name));
+            declared.expect("a module with contents has a method of this name in its first class")
+        });
         let (first, better, is_compiled) = (start, Vec::new(), !jitted);
         let made = Function { module, token, name, jitted, enumerable: false, is_compiled, start, first, better };
         self.functions.insert(function, made);
@@ -193,10 +201,16 @@ impl Code {
         (function, token)
     }
 
-    /// The function of a token, if it has an id.
+    /// The function of a token, if it has an id. Of a generic method's instances, the newest.
     pub(super) fn function_of(&self, module: ModuleId, token: u32) -> Option<FunctionId> {
         let is_it = |one: &Function| one.module == Some(module) && one.token == token;
-        self.functions.iter().find(|(_, one)| is_it(one)).map(|(id, _)| *id)
+        self.functions.iter().rfind(|(_, one)| is_it(one)).map(|(id, _)| *id)
+    }
+
+    /// Whether a token is that of a method with IL.
+    fn has_il(&self, module: ModuleId, token: u32) -> bool {
+        let contents = self.modules.get(&module).and_then(|module| module.contents.as_ref());
+        contents.is_some_and(|contents| contents.has_code(token)) || self.function_of(module, token).is_some()
     }
 
     /// The function whose code contains the address.
@@ -269,7 +283,13 @@ impl Runtime {
         self.load(Module { called: Some(called), ..Module::default() }, |_| {})
     }
 
-    /// The same; `between` runs after each step.
+    /// The same, with the contents of its metadata. Every function of the module must be one of its methods.
+    pub fn load_module_with(&self, called: Called, contents: Contents) -> ModuleId {
+        let contents = Some(Arc::new(contents));
+        self.load(Module { called: Some(called), contents, ..Module::default() }, |_| {})
+    }
+
+    /// Loads a module without names; `between` runs after each step.
     pub fn load_module_in_steps(&self, collectible: bool, between: impl Fn(Step)) -> ModuleId {
         self.load(Module { collectible, ..Module::default() }, between)
     }
@@ -444,7 +464,7 @@ impl Runtime {
 
     /// The IL of a method, if the method exists.
     pub(super) fn il_of(&self, module: ModuleId, token: u32) -> Option<&'static [u8]> {
-        self.lock().code.function_of(module, token).map(|_| &super::il::BODY[..])
+        self.lock().code.has_il(module, token).then_some(&super::il::BODY[..])
     }
 
     /// Whether an address is in existing code.

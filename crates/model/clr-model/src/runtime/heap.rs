@@ -49,7 +49,7 @@ const FIRST_HANDLE: usize = 0x6000_0000;
 pub(super) const PLACES: [(usize, usize); 2] = [(FIRST_FROZEN, FROZEN_RESERVED), (FIRST_OBJECT, 256 << 20)];
 /// The token kind of classes: mdtTypeDef.
 const TYPE_DEFINITION: u32 = 0x0200_0000;
-/// Rows of every module before those of its own classes (`objects.rs`).
+/// Rows of a module without contents before those of its own classes (`objects.rs`).
 const ROWS_BEFORE: u32 = 2;
 
 #[derive(Debug, Clone)]
@@ -260,7 +260,9 @@ impl Runtime {
             let mut state = self.lock();
             let serial = state.heap.next();
             let id = ClassId(FIRST_CLASS + serial * 0x10);
-            let token = TYPE_DEFINITION | (ROWS_BEFORE + serial as u32);
+            let contents = module.and_then(|module| state.code.modules.get(&module)?.contents.as_ref());
+            let rows_before = contents.map_or(ROWS_BEFORE, |contents| contents.count_of_types());
+            let token = TYPE_DEFINITION | (rows_before + serial as u32);
             state.heap.classes.insert(id, Class { module, token, parent, element });
             id
         };

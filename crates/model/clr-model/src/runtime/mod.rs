@@ -40,6 +40,7 @@ pub use leftovers::ThreadInterference;
 pub use log::{EVENT_ID, EVENT_SOURCE};
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
+pub use metadata::{Contents, Framework, Value, in_signature};
 pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
 pub use profiler::{Profiler, Status};
 pub use startup::RuntimeConfig;

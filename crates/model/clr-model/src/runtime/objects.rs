@@ -38,11 +38,6 @@ impl State {
         defined.or_else(|| (token == ITS_TOKEN).then(|| class_of(module)))
     }
 
-    /// The token of a class, if it has one.
-    pub(super) fn token_of_class(&self, class: ClassId) -> Option<u32> {
-        facts_of(self, class).filter(|class| class.element.is_none()).map(|class| class.token)
-    }
-
     /// A module's classes by token; the class of its functions has no further properties.
     pub(super) fn classes_of(&self, module: ModuleId) -> impl Iterator<Item = (u32, Option<&Class>)> {
         let defined = self.heap.classes.values().filter(move |class| class.module == Some(module));

@@ -1,6 +1,6 @@
 //! Calls about classes and the layout of their objects.
 //!
-//! The model's classes have no fields and no type arguments, and none is a value type (`lib.rs`, "Rejected").
+//! Here, the model's classes have no fields and no type arguments, whatever their metadata says, and none is a value type (`lib.rs`, "Rejected").
 
 use super::{Answer, Server, answer_list, answered, args, has_place, invalid_if, refuse_if, write_answers};
 use corprof::{HResult, sys};

@@ -1,23 +1,33 @@
 //! The metadata of the model's modules, as IMetaDataImport2, IMetaDataAssemblyImport, IMetaDataEmit2, IMetaDataAssemblyEmit and
 //! IMetaDataTables2.
 //!
-//! `slots.rs` has every method, `rows.rs` a module's rows, `enumerations.rs` the enumerations, `names.rs` the truncation of names, and
-//! `tables.rs` the tables.
-//! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs; source: md/compiler).
+//! `slots.rs` has every method; `members.rs`, `lookups.rs`, `attributes.rs` and `tables.rs` answer them. `rows.rs` has a module's rows,
+//! `contents.rs` those of a compiler, `example.rs` those of a program, `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses.
+//! `enumerations.rs` has the enumerations, and `names.rs` the truncation of names.
+//! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs and metadata_contents.rs; source: md/compiler).
 //!
-//! A method has a row from its compilation or first call on; a method that never runs does not exist in the model. Not modelled: fields,
-//! parameters, properties, type arguments, attributes, names, references to members. What a profiler adds gets a token and no content.
+//! In a module without contents, a method has a row from its compilation or first call on; a method that never runs does not exist
+//! there, and no class has other members. What a profiler adds gets a token and no content.
 
 #![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
+mod attributes;
+mod contents;
 mod enumerations;
+mod example;
+mod heaps;
+mod lookups;
+mod members;
 mod names;
 mod properties;
 mod rows;
+mod schema;
 mod slots;
 mod tables;
 
+pub use contents::{Contents, Value, in_signature};
 pub(super) use enumerations::Lists;
+pub use example::Framework;
 
 use super::code::ModuleId;
 use super::{Profiler, Runtime, Status, info};
@@ -25,19 +35,24 @@ use crate::lab::monitor;
 use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
+use heaps::Heaps;
 use remora_clr_abi::{MetadataObject, Slot};
 use rows::Rows;
 use std::collections::BTreeMap;
-use std::ffi::CString;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// The bytes of rows, by table and row.
+type RowBytes = BTreeMap<(u32, u32), Box<[u8]>>;
 
 /// A module's metadata, opened by one profiler.
 struct Scope {
     runtime: Weak<Runtime>,
     profiler: Weak<Profiler>,
     module: ModuleId,
-    /// Names that were returned as addresses, valid while the metadata is open.
-    given: Mutex<BTreeMap<u32, CString>>,
+    /// What was returned as addresses, valid while the metadata is open.
+    heaps: Mutex<Heaps>,
+    /// The bytes of rows that were returned as addresses.
+    row_bytes: Mutex<RowBytes>,
 }
 
 impl Runtime {
@@ -53,7 +68,8 @@ impl Runtime {
         place: *mut *mut sys::IUnknown,
     ) -> HResult {
         let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
-        let scope = Scope { runtime, profiler: of, module, given: Mutex::default() };
+        let (heaps, row_bytes) = (Mutex::default(), Mutex::default());
+        let scope = Scope { runtime, profiler: of, module, heaps, row_bytes };
         let object = MetadataObject::create(scope, &profiler.metadata);
         // SAFETY: the object was made above with a reference; the caller guarantees the identifier and the place.
         let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
@@ -113,5 +129,9 @@ impl Scope {
         let runtime = self.runtime()?;
         let read = Rows::of(&runtime.lock(), self.module);
         read.ok_or_else(|| info::stale(&runtime, "metadata"))
+    }
+
+    fn heaps(&self) -> MutexGuard<'_, Heaps> {
+        self.heaps.lock().expect("no panic while locked")
     }
 }

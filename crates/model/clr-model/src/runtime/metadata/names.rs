@@ -17,7 +17,8 @@ pub(super) unsafe fn answer_name(
     is_written_as_it_fits: bool,
 ) -> HResult {
     let length = text.encode_utf16().count() + 1;
-    let is_cut = room > 0 && (room as usize) < length && (wanted(places) || wanted(count));
+    // Room without a place is never enough.
+    let is_cut = room > 0 && if wanted(places) { (room as usize) < length } else { wanted(count) };
     if is_cut && !is_written_as_it_fits && wanted(places) {
         // SAFETY: the caller guarantees the room: this is its last unit.
         unsafe { places.add(room as usize - 1).write(0) };

@@ -2,13 +2,12 @@
 
 use super::Scope;
 use super::names::answer_name;
-use super::rows::{METHOD, MethodRow, Rows, kind_of, row_of};
-use crate::runtime::answers::{answered, write_answers};
-use crate::runtime::info::{NO_ARGUMENTS, invalid_if, list, refuse_if, text};
+use super::rows::{METHOD, Rows, kind_of, row_of};
+use crate::runtime::answers::{answer, answered, write_answers};
+use crate::runtime::info::invalid_if;
 use corprof::{HResult, sys};
 use remora_clr_abi::Answer;
-use remora_clr_abi::metadata::args;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{c_char, c_void};
 
 /// CLDB_E_INDEX_NOTFOUND and CLDB_E_RECORD_NOTFOUND: no such row, and no row with this content (source: corerror.h).
 pub(super) const NO_ROW: HResult = HResult(0x8013_1124_u32 as i32);
@@ -16,6 +15,8 @@ pub(super) const NOT_FOUND: HResult = HResult::CLDB_E_RECORD_NOTFOUND;
 /// META_E_BAD_INPUT_PARAMETER and META_E_INVALID_TOKEN_TYPE.
 pub(super) const BAD_INPUT: HResult = HResult(0x8013_1193_u32 as i32);
 pub(super) const WRONG_KIND: HResult = HResult(0x8013_115F_u32 as i32);
+/// CLDB_E_FILE_CORRUPT: also a user string at an offset where none begins.
+pub(super) const CORRUPT: HResult = HResult(0x8013_110E_u32 as i32);
 /// META_E_CANNOTRESOLVETYPEREF: other modules are not searched.
 pub(super) const UNRESOLVED: HResult = HResult(0x8013_1196_u32 as i32);
 /// pmCallConvWinapi: no signature here specifies another (source: corhdr.h).
@@ -60,16 +61,8 @@ pub(super) fn write_address(rows: &Rows, token: u32, address: *mut u32, implemen
         write_answers! { address => 0 }
         return Err(NOT_FOUND);
     }
-    refuse_if(row_of(token) != 0 && !rows.has(token), NO_ROW)?;
-    let place = if row_of(token) == 0 { 0 } else { ADDRESS };
+    let place = if row_of(token) == 0 { 0 } else { rows.row(METHOD, token)?.number(0) };
     answered! { address => place, implementation => 0 }
-}
-
-impl Rows {
-    /// A method by its row, whatever the token's kind is.
-    pub(super) fn method(&self, token: u32) -> Result<&MethodRow, HResult> {
-        self.methods.get(&(METHOD | row_of(token))).ok_or(NO_ROW)
-    }
 }
 
 impl Scope {
@@ -84,25 +77,19 @@ impl Scope {
     }
 
     /// A name as memory that stays valid while the metadata is open.
-    pub(super) fn kept(&self, token: u32, name: String) -> *const c_char {
-        let mut given = self.given.lock().expect("no panic while locked");
-        given.entry(token).or_insert_with(|| CString::new(name).unwrap_or_default()).as_ptr()
+    pub(super) fn kept(&self, name: &str) -> *const c_char {
+        self.heaps().address_of_string(name).cast()
     }
 
-    /// The first method of that name, and of that signature if given. Without a match, the answer is an invalid token of the kind `last`.
+    /// A blob as memory that stays valid while the metadata is open, and its length.
     ///
     /// # Safety
-    /// The name is null or ends with a zero, the signature is null or has the stated length, and the place is null or valid.
-    pub(super) unsafe fn find_method_of(&self, args: args::FindMethod, last: u32) -> Answer {
-        invalid_if(args.szName.is_null())?;
-        // SAFETY: the caller guarantees the final zero.
-        let name = unsafe { text(args.szName) };
-        // SAFETY: the caller guarantees the length.
-        let signature = unsafe { list(args.pvSigBlob, args.cbSigBlob) };
-        let fits = signature.is_empty() || signature == NO_ARGUMENTS;
-        let found = self.rows()?.methods_called(args.td, &name).unwrap_or_default().first().copied();
-        let found = found.filter(|_| fits);
-        write_answers! { args.pmb => found.unwrap_or(last) }
-        found.map(|_| HResult::S_OK).ok_or(NOT_FOUND)
+    /// The places are null or valid.
+    pub(super) unsafe fn write_blob<T>(&self, bytes: &[u8], place: *mut *const T, length: *mut u32) {
+        let address = self.heaps().address_of_blob(bytes);
+        // SAFETY: the caller guarantees null or a valid place.
+        unsafe { answer(place, address.cast()) };
+        // SAFETY: the caller guarantees null or a valid place.
+        unsafe { answer(length, bytes.len() as u32) };
     }
 }

@@ -1,22 +1,40 @@
-//! The metadata rows of a module: the module itself, its classes, its methods, its references.
+//! The metadata rows of a module: those of its contents, and those of what the running program has made.
 
 use super::super::State;
 use super::super::code::ModuleId;
-use super::super::objects::class_of;
-use corprof::Guid;
+use super::super::info::NO_ARGUMENTS;
+use super::contents::{Cell, Row};
+use super::properties::{ADDRESS, NO_ROW, PRIVATE_STATIC, SHA1};
+use corprof::HResult;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Token kinds, and the bits of a token with its row (source: corhdr.h).
+/// Token kinds, and the bits of a token with its row (source: corhdr.h). Tables without tokens have theirs, too: the table's number.
 pub(super) const MODULE: u32 = 0x0000_0000;
 pub(super) const TYPE_REFERENCE: u32 = 0x0100_0000;
 pub(super) const TYPE: u32 = 0x0200_0000;
 pub(super) const FIELD: u32 = 0x0400_0000;
 pub(super) const METHOD: u32 = 0x0600_0000;
+pub(super) const PARAMETER: u32 = 0x0800_0000;
+pub(super) const IMPLEMENTED: u32 = 0x0900_0000;
 pub(super) const MEMBER_REFERENCE: u32 = 0x0A00_0000;
+pub(super) const CONSTANT: u32 = 0x0B00_0000;
+pub(super) const ATTRIBUTE: u32 = 0x0C00_0000;
+pub(super) const SIGNATURE: u32 = 0x1100_0000;
+pub(super) const EVENT_MAP: u32 = 0x1200_0000;
+pub(super) const EVENT: u32 = 0x1400_0000;
+pub(super) const PROPERTY_MAP: u32 = 0x1500_0000;
+pub(super) const PROPERTY: u32 = 0x1700_0000;
+pub(super) const SEMANTICS: u32 = 0x1800_0000;
+pub(super) const OVERRIDE: u32 = 0x1900_0000;
+pub(super) const MODULE_REFERENCE: u32 = 0x1A00_0000;
+pub(super) const TYPE_SPEC: u32 = 0x1B00_0000;
 pub(super) const ASSEMBLY: u32 = 0x2000_0000;
 pub(super) const ASSEMBLY_REFERENCE: u32 = 0x2300_0000;
 pub(super) const RESOURCE: u32 = 0x2800_0000;
+pub(super) const NESTED: u32 = 0x2900_0000;
 pub(super) const TYPE_PARAMETER: u32 = 0x2A00_0000;
+pub(super) const METHOD_SPEC: u32 = 0x2B00_0000;
 pub(super) const CONSTRAINT: u32 = 0x2C00_0000;
 pub(super) const TEXT: u32 = 0x7000_0000;
 const KIND: u32 = 0xFF00_0000;
@@ -24,13 +42,12 @@ const ROW: u32 = !KIND;
 
 /// The only row of its kind, if there is one.
 pub(super) const ONLY: u32 = 1;
-/// The type of members without a type: compilers call it `<Module>`, always the first row.
+/// The type of members without a type: always the first row.
 pub(super) const NO_TYPE: u32 = TYPE | 1;
-const NAME_OF_NO_TYPE: &str = "<Module>";
 /// tdPublic and tdBeforeFieldInit (source: corhdr.h).
 const PUBLIC_TYPE: u32 = 0x0010_0001;
 /// The base of every class without another base.
-pub(super) const OBJECT: &str = "System.Object";
+const OBJECT: (&str, &str) = ("System", "Object");
 /// With a module's id added, its MVID.
 const MVID: u128 = 0x5265_6D6F_7261_4D6F_6465_6C00 << 32;
 
@@ -44,28 +61,31 @@ pub(super) fn row_of(token: u32) -> u32 {
     token & ROW
 }
 
-/// A class.
-pub(super) struct TypeRow {
-    pub(super) name: String,
-    pub(super) flags: u32,
-    pub(super) extends: u32,
+/// A table whose rows own a list of rows of another table: its kind, the list's column, and the kind of the list's rows.
+#[derive(Clone, Copy)]
+pub(super) struct Owners {
+    kind: u32,
+    column: usize,
+    items: u32,
 }
 
-/// A method.
-pub(super) struct MethodRow {
-    pub(super) name: String,
-    pub(super) class: u32,
+impl Owners {
+    /// The kind of the owned rows.
+    pub(super) fn items(self) -> u32 {
+        self.items
+    }
 }
+
+pub(super) const FIELDS: Owners = Owners { kind: TYPE, column: 4, items: FIELD };
+pub(super) const METHODS: Owners = Owners { kind: TYPE, column: 5, items: METHOD };
+pub(super) const PARAMETERS: Owners = Owners { kind: METHOD, column: 5, items: PARAMETER };
+pub(super) const PROPERTIES: Owners = Owners { kind: PROPERTY_MAP, column: 1, items: PROPERTY };
+pub(super) const EVENTS: Owners = Owners { kind: EVENT_MAP, column: 1, items: EVENT };
 
 /// All rows of a module.
 pub(super) struct Rows {
-    pub(super) mvid: Guid,
-    /// The assembly's name.
-    pub(super) assembly: String,
-    /// The name of the referenced assembly with `System.Object`; the framework references nothing.
-    pub(super) framework: Option<String>,
-    pub(super) types: BTreeMap<u32, TypeRow>,
-    pub(super) methods: BTreeMap<u32, MethodRow>,
+    rows: BTreeMap<u32, Row>,
+    pub(super) texts: BTreeMap<u32, String>,
 }
 
 impl Rows {
@@ -74,111 +94,205 @@ impl Rows {
         let known = state.code.modules.get(&module)?;
         let framework = state.code.framework().filter(|framework| *framework != module);
         let named = |module: ModuleId| state.code.modules.get(&module).map(|known| known.assembly_name(module));
-        let mut rows = Rows {
-            mvid: Guid::from_u128(MVID | module.0 as u128),
-            assembly: known.assembly_name(module),
-            framework: framework.and_then(named),
-            types: BTreeMap::new(),
-            methods: BTreeMap::new(),
+        let name = known.assembly_name(module);
+        let mut rows = match &known.contents {
+            Some(contents) => Rows { rows: contents.rows.clone(), texts: contents.texts.clone() },
+            None => Rows { rows: BTreeMap::new(), texts: BTreeMap::new() },
         };
-        rows.add_types(state, module);
-        rows.add_methods(state, module);
+        let mvid = Cell::Id(MVID | module.0 as u128);
+        rows.add(MODULE, [0.into(), format!("{name}.dll").as_str().into(), mvid, Cell::Id(0), Cell::Id(0)]);
+        let nothing = || Cell::Blob(Vec::new());
+        let version = || [(); 4].map(|()| Cell::Number(0)).into_iter();
+        let identity = [Cell::Number(SHA1)].into_iter().chain(version());
+        let rest = [0.into(), nothing(), name.as_str().into(), "".into()];
+        rows.add(ASSEMBLY, identity.chain(rest).collect::<Vec<_>>());
+        let framework = framework.and_then(named);
+        if let Some(framework) = &framework {
+            let rest = [0.into(), nothing(), framework.as_str().into(), "".into(), nothing()];
+            rows.add(ASSEMBLY_REFERENCE, version().chain(rest).collect::<Vec<_>>());
+        }
+        if known.contents.is_none() {
+            rows.add_loaded_class(
+                framework.is_some(),
+                known.called.map_or_else(|| "Class2".to_owned(), |called| called.class.to_owned()),
+            );
+            rows.add_functions(state, module);
+        }
+        rows.add_defined_classes(state, module);
         Some(rows)
     }
 
-    fn add_types(&mut self, state: &State, module: ModuleId) {
-        let root = if self.framework.is_some() { TYPE_REFERENCE | ONLY } else { TYPE_REFERENCE };
-        let no_type = TypeRow { name: NAME_OF_NO_TYPE.to_owned(), flags: 0, extends: TYPE_REFERENCE };
-        self.types.insert(NO_TYPE, no_type);
-        for (token, class) in state.classes_of(module) {
-            let parent = class.and_then(|class| class.parent);
-            let parent = parent.and_then(|parent| state.heap.classes.get(&parent));
-            let extends = parent.filter(|parent| parent.module == Some(module)).map_or(root, |parent| parent.token);
-            let called = state.code.modules.get(&module).and_then(|module| module.called);
-            let called = called.filter(|_| class.is_none()).map(|called| called.class.to_owned());
-            let name = called.unwrap_or_else(|| format!("Class{:X}", row_of(token)));
-            self.types.insert(token, TypeRow { name, flags: PUBLIC_TYPE, extends });
-        }
+    fn add(&mut self, kind: u32, cells: impl Into<Arc<[Cell]>>) {
+        let token = kind | (self.count(kind) + 1);
+        self.rows.insert(token, Row::of(cells));
     }
 
-    fn add_methods(&mut self, state: &State, module: ModuleId) {
-        let class = state.token_of_class(class_of(module)).unwrap_or(NO_TYPE);
+    /// The class of the functions of a module without contents.
+    fn add_loaded_class(&mut self, has_framework: bool, name: String) {
+        if has_framework {
+            let scope = Cell::Token(ASSEMBLY_REFERENCE | ONLY);
+            self.add(TYPE_REFERENCE, [scope, OBJECT.1.into(), OBJECT.0.into()]);
+        }
+        let lists = || [FIELD | 1, METHOD | 1].map(Cell::Token);
+        let [fields, methods] = lists();
+        self.add(TYPE, [0.into(), "<Module>".into(), "".into(), Cell::Token(TYPE), fields, methods]);
+        let (namespace, name) = name.rsplit_once('.').unwrap_or(("", &name));
+        let [fields, methods] = lists();
+        let extends = Cell::Token(self.root());
+        self.add(TYPE, [PUBLIC_TYPE.into(), name.into(), namespace.into(), extends, fields, methods]);
+    }
+
+    /// The methods of a module without contents: those that have been compiled or called.
+    fn add_functions(&mut self, state: &State, module: ModuleId) {
         for function in state.code.functions.values().filter(|one| one.module == Some(module)) {
             let unnamed = || format!("Method{:X}", row_of(function.token));
             let name = function.name.map_or_else(unnamed, str::to_owned);
-            self.methods.insert(function.token, MethodRow { name, class });
+            let row = [
+                ADDRESS.into(),
+                0.into(),
+                PRIVATE_STATIC.into(),
+                name.as_str().into(),
+                NO_ARGUMENTS[..].into(),
+                Cell::Token(PARAMETER | 1),
+            ];
+            self.rows.insert(function.token, Row::of(row));
         }
     }
 
-    /// The module's name: that of its file.
-    pub(super) fn file(&self) -> String {
-        format!("{}.dll", self.assembly)
+    /// Classes that were defined while the program runs. They have no members.
+    fn add_defined_classes(&mut self, state: &State, module: ModuleId) {
+        for (token, class) in state.classes_of(module) {
+            let Some(class) = class else { continue };
+            let parent = class.parent.and_then(|parent| state.heap.classes.get(&parent));
+            let extends = parent
+                .filter(|parent| parent.module == Some(module))
+                .map_or_else(|| self.root(), |parent| parent.token);
+            let name = format!("Class{:X}", row_of(token));
+            let [fields, methods] = [FIELD, METHOD].map(|kind| Cell::Token(kind | (self.count(kind) + 1)));
+            let row = [PUBLIC_TYPE.into(), name.as_str().into(), "".into(), Cell::Token(extends), fields, methods];
+            self.rows.insert(token, Row::of(row));
+        }
     }
 
-    /// The only row of a kind that exists only in modules that reference the framework.
-    pub(super) fn reference(&self, kind: u32) -> Vec<u32> {
-        self.framework.iter().map(|_| kind | ONLY).collect()
+    /// System.Object, if the module refers to it.
+    fn root(&self) -> u32 {
+        let is_it = |row: &Row| (row.text(2), row.text(1)) == OBJECT;
+        self.of_kind(TYPE_REFERENCE).find(|(_, row)| is_it(row)).map_or(TYPE_REFERENCE, |(token, _)| token)
     }
 
-    /// The listed types: all except `<Module>`.
-    pub(super) fn listed_types(&self) -> Vec<u32> {
-        self.types.keys().copied().filter(|token| *token != NO_TYPE).collect()
+    /// Every row.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &Row)> {
+        self.rows.iter().map(|(token, row)| (*token, row))
     }
 
-    /// The methods of a type, whatever the token's kind is; `None` for a missing row.
-    pub(super) fn methods_of(&self, class: u32) -> Option<Vec<u32>> {
-        let class = if row_of(class) == 0 { NO_TYPE } else { TYPE | row_of(class) };
-        self.types.get(&class)?;
-        let methods = self.methods.iter().filter(|(_, method)| method.class == class);
-        Some(methods.map(|(token, _)| *token).collect())
+    /// The rows of a kind.
+    pub(super) fn of_kind(&self, kind: u32) -> impl Iterator<Item = (u32, &Row)> {
+        self.rows.range(kind | 1..=kind | ROW).map(|(token, row)| (*token, row))
     }
 
-    /// The same for one name.
-    pub(super) fn methods_called(&self, class: u32, name: &str) -> Option<Vec<u32>> {
-        let mut methods = self.methods_of(class)?;
-        methods.retain(|token| self.methods.get(token).is_some_and(|method| method.name == name));
-        Some(methods)
+    /// The tokens of a kind.
+    pub(super) fn tokens(&self, kind: u32) -> Vec<u32> {
+        self.of_kind(kind).map(|(token, _)| token).collect()
     }
 
-    /// The number of rows of a kind. Methods have sparse rows: the last one counts.
+    /// The tokens of the rows with this number or token in a column.
+    pub(super) fn tokens_with(&self, kind: u32, column: usize, value: u32) -> Vec<u32> {
+        self.of_kind(kind).filter(|(_, row)| row.number(column) == value).map(|(token, _)| token).collect()
+    }
+
+    /// The first such row.
+    pub(super) fn with(&self, kind: u32, column: usize, value: u32) -> Option<&Row> {
+        self.of_kind(kind).find(|(_, row)| row.number(column) == value).map(|(_, row)| row)
+    }
+
+    /// A row of a kind, whatever the token's own kind is.
+    pub(super) fn row(&self, kind: u32, token: u32) -> Result<&Row, HResult> {
+        self.rows.get(&(kind | row_of(token))).ok_or(NO_ROW)
+    }
+
+    /// The number of rows of a kind: without contents, methods have sparse rows, and the last one counts.
     pub(super) fn count(&self, kind: u32) -> u32 {
-        match kind {
-            MODULE | ASSEMBLY => ONLY,
-            TYPE_REFERENCE | ASSEMBLY_REFERENCE => u32::from(self.framework.is_some()),
-            TYPE => self.types.keys().last().map_or(0, |last| row_of(*last)),
-            METHOD => self.methods.keys().last().map_or(0, |last| row_of(*last)),
-            _ => 0,
-        }
+        self.rows.range(kind..=kind | ROW).next_back().map_or(0, |(token, _)| row_of(*token))
     }
 
     /// Whether the row exists.
     pub(super) fn has(&self, token: u32) -> bool {
         match kind_of(token) {
-            MODULE | ASSEMBLY => row_of(token) == ONLY,
-            TYPE_REFERENCE | ASSEMBLY_REFERENCE => row_of(token) == ONLY && self.framework.is_some(),
-            TYPE => self.types.contains_key(&token),
-            METHOD => self.methods.contains_key(&token),
-            TEXT => row_of(token) == 0,
-            _ => false,
+            TEXT => row_of(token) < self.end_of_texts(),
+            // These tables have no tokens.
+            CONSTANT | EVENT_MAP | PROPERTY_MAP | SEMANTICS | OVERRIDE | NESTED => false,
+            _ => self.rows.contains_key(&token),
         }
     }
 
-    /// The name of a row if its kind has names. The inner value is `None` if the row does not exist.
-    pub(super) fn name_of(&self, token: u32) -> Option<Option<String>> {
-        Some(match kind_of(token) {
-            MODULE => self.has(token).then(|| self.file()),
-            // The namespace is a separate column.
-            TYPE_REFERENCE => self.has(token).then(|| OBJECT.rsplit('.').next().unwrap_or(OBJECT).to_owned()),
-            TYPE => self.types.get(&token).map(|class| class.name.clone()),
-            METHOD => self.methods.get(&token).map(|method| method.name.clone()),
-            FIELD | PARAMETER | MEMBER_REFERENCE | EVENT | PROPERTY | MODULE_REFERENCE => None,
+    /// Bytes of all user strings; the empty one is there without any other.
+    fn end_of_texts(&self) -> u32 {
+        let last = self.texts.last_key_value();
+        last.map_or(1, |(offset, text)| offset + super::heaps::stored_text(text).len() as u32)
+    }
+
+    /// The listed types: all except `<Module>`.
+    pub(super) fn listed_types(&self) -> Vec<u32> {
+        self.tokens(TYPE).into_iter().filter(|token| *token != NO_TYPE).collect()
+    }
+
+    /// The rows that a row owns, whatever the token's kind is; `None` for a missing row.
+    pub(super) fn owned(&self, owners: Owners, owner: u32) -> Option<Vec<u32>> {
+        let Owners { kind, column, items } = owners;
+        let owner = kind | row_of(owner);
+        let start = self.rows.get(&owner)?.number(column);
+        let next = self.rows.range(owner + 1..=kind | ROW).next().map(|(_, row)| row.number(column));
+        let end = next.unwrap_or(items | ROW);
+        Some(self.rows.range(start..end.max(start)).map(|(token, _)| *token).collect())
+    }
+
+    /// The members of a type. The invalid type is that of members without a type.
+    pub(super) fn members(&self, owners: Owners, class: u32) -> Option<Vec<u32>> {
+        self.owned(owners, if row_of(class) == 0 { NO_TYPE } else { class })
+    }
+
+    /// The properties or events of a type.
+    pub(super) fn mapped(&self, owners: Owners, class: u32) -> Vec<u32> {
+        let map = self.of_kind(owners.kind).find(|(_, row)| row_of(row.number(0)) == row_of(class));
+        map.and_then(|(map, _)| self.owned(owners, map)).unwrap_or_default()
+    }
+
+    /// The row that owns another one, whatever the token's kind is.
+    pub(super) fn owner(&self, owners: Owners, item: u32) -> u32 {
+        let item = owners.items | row_of(item);
+        let owner = self.of_kind(owners.kind).take_while(|(_, row)| row.number(owners.column) <= item).last();
+        owner.map_or(owners.kind, |(token, _)| token)
+    }
+
+    /// The type that owns a member. That of members without a type is returned as an invalid one.
+    pub(super) fn class_of(&self, owners: Owners, member: u32) -> u32 {
+        let class = self.owner(owners, member);
+        if class == NO_TYPE { TYPE } else { class }
+    }
+
+    /// The column with the name, of kinds that have names and tokens.
+    pub(super) fn column_of_name(kind: u32) -> Option<usize> {
+        Some(match kind {
+            MODULE | TYPE_REFERENCE | TYPE | FIELD | MEMBER_REFERENCE | EVENT | PROPERTY => 1,
+            METHOD => 3,
+            PARAMETER => 2,
+            MODULE_REFERENCE => 0,
             _ => return None,
         })
     }
-}
 
-/// Kinds without rows in the model, but with names.
-const PARAMETER: u32 = 0x0800_0000;
-const EVENT: u32 = 0x1400_0000;
-const PROPERTY: u32 = 0x1700_0000;
-const MODULE_REFERENCE: u32 = 0x1A00_0000;
+    /// The name of a type with its namespace, by its row.
+    pub(super) fn type_name(row: &Row) -> String {
+        if row.text(2).is_empty() { row.text(1).to_owned() } else { format!("{}.{}", row.text(2), row.text(1)) }
+    }
+
+    /// A type by its name, and by the type that contains it.
+    pub(super) fn type_called(&self, name: &str, outer: u32) -> Option<u32> {
+        let is_there = |token| {
+            let nested = self.with(NESTED, 0, token).map(|row| row.number(1));
+            if row_of(outer) == 0 { nested.is_none() } else { nested == Some(outer) }
+        };
+        let mut called = self.of_kind(TYPE).filter(|(_, row)| Rows::type_name(row) == name);
+        called.find(|(token, _)| is_there(*token)).map(|(token, _)| token)
+    }
+}

@@ -1,20 +1,27 @@
 //! Every metadata method of the model. Empty tables get the answers of a live runtime.
 
 use super::Scope;
-use super::names::answer_type_name;
+use super::attributes::attributes;
+use super::heaps::Heaps;
+use super::lookups::{all_members, members, method_specs};
+use super::members::associations;
 use super::properties::{
-    ADDRESS, BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, PRIVATE_STATIC, SHA1, UNRESOLVED, VERSION,
-    WRONG_KIND, unfound, write_address, write_version,
+    BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, SHA1, UNRESOLVED, VERSION, unfound, write_address,
+    write_version,
 };
-use super::rows::{self, FIELD, METHOD, OBJECT, ONLY, Rows, TYPE_REFERENCE, kind_of, row_of};
-use super::tables::TABLES;
+use super::rows::{
+    self, EVENTS, FIELDS, IMPLEMENTED, MEMBER_REFERENCE, METHOD, METHODS, ONLY, PARAMETERS, PROPERTIES, Rows,
+    TYPE_PARAMETER, kind_of, row_of,
+};
+use super::schema::TABLES;
 use crate::runtime::answers::{answered, write_answers};
-use crate::runtime::info::{NO_ARGUMENTS, invalid_if, refuse_if, stale, text};
+use crate::runtime::info::{invalid_if, refuse_if, stale};
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::metadata::{EMIT_SLOTS, args, slot};
 use remora_clr_abi::{Answer, MetadataServer, Slot};
 use std::any::Any;
+use std::ptr::null;
 
 /// Rows that a profiler adds begin after this one, which no module of the model reaches.
 const FIRST_EMITTED: u32 = 0x10_0000;
@@ -32,13 +39,17 @@ macro_rules! listed {
     };
 }
 
-/// The methods of a class; only those of one name if it is given.
-fn methods(rows: &Rows, class: u32, name: *const sys::WCHAR) -> Option<Vec<u32>> {
-    if name.is_null() {
-        return rows.methods_of(class);
-    }
-    // SAFETY: the API requires a name that ends with a zero.
-    rows.methods_called(class, &unsafe { text(name) })
+/// Methods that pass their arguments on.
+macro_rules! passed {
+    ($($slot:ident: $arguments:ident => $answer:ident;)*) => {
+        $(
+            unsafe fn $slot(&self, args: args::$arguments) -> Answer {
+                // SAFETY: the profiler's own arguments: the API requires pointers that are null or valid, names that end with a zero,
+                // and buffers with the stated room.
+                unsafe { self.$answer(args) }
+            }
+        )*
+    };
 }
 
 impl MetadataServer for Scope {
@@ -60,11 +71,12 @@ impl MetadataServer for Scope {
         let _ = self.check_caller(slot);
     }
 
-    /// The model has no rows for fields, parameters, properties, events and the like.
+    /// The model has no rows for permissions, marshalling, references to modules and the like.
     fn refused(&self, question: Slot) -> Answer {
         match question {
             slot::GET_FIELD_MARSHAL | slot::GET_PINVOKE_MAP => Err(NOT_FOUND),
-            slot::GET_CUSTOM_ATTRIBUTE_BY_NAME => Ok(HResult::S_FALSE),
+            // There is no file whose bytes they could return.
+            slot::TABLES_GET_META_DATA_STORAGE | slot::TABLES_GET_META_DATA_STREAM_INFO => Err(HResult::E_NOTIMPL),
             _ if EMIT_SLOTS.contains(&question) => Err(HResult::E_NOTIMPL),
             _ => Err(NO_ROW),
         }
@@ -93,15 +105,104 @@ impl MetadataServer for Scope {
 
     listed! {
         enum_type_defs: EnumTypeDefs { rTypeDefs, pcTypeDefs } => |_, rows| Some(rows.listed_types());
-        enum_type_refs: EnumTypeRefs { rTypeRefs, pcTypeRefs } => |_, rows| Some(rows.reference(rows::TYPE_REFERENCE));
-        enum_members: EnumMembers { rMembers, pcTokens } => |args, rows| rows.methods_of(args.cl);
-        enum_members_with_name: EnumMembersWithName { rMembers, pcTokens } => |args, rows| methods(rows, args.cl, args.szName);
-        enum_methods: EnumMethods { rMethods, pcTokens } => |args, rows| rows.methods_of(args.cl);
-        enum_methods_with_name: EnumMethodsWithName { rMethods, pcTokens } => |args, rows| methods(rows, args.cl, args.szName);
-        enum_fields: EnumFields { rFields, pcTokens } => |args, rows| rows.methods_of(args.cl).map(|_| Vec::new());
-        enum_fields_with_name: EnumFieldsWithName { rFields, pcTokens } => |args, rows| rows.methods_of(args.cl).map(|_| Vec::new());
-        enum_params: EnumParams { rParams, pcTokens } => |args, rows| rows.method(args.mb).ok().map(|_| Vec::new());
-        enum_assembly_refs: EnumAssemblyRefs { rAssemblyRefs, pcTokens } => |_, rows| Some(rows.reference(rows::ASSEMBLY_REFERENCE));
+        enum_type_refs: EnumTypeRefs { rTypeRefs, pcTypeRefs } => |_, rows| Some(rows.tokens(rows::TYPE_REFERENCE));
+        enum_type_specs: EnumTypeSpecs { rTypeSpecs, pcTypeSpecs } => |_, rows| Some(rows.tokens(rows::TYPE_SPEC));
+        enum_signatures: EnumSignatures { rSignatures, pcSignatures } => |_, rows| Some(rows.tokens(rows::SIGNATURE));
+        enum_user_strings: EnumUserStrings { rStrings, pcStrings } => |_, rows| Some(rows.texts.keys().map(|at| rows::TEXT | at).collect());
+        enum_interface_impls: EnumInterfaceImpls { rImpls, pcImpls } => |args, rows| Some(rows.tokens_with(IMPLEMENTED, 0, args.td));
+        enum_members: EnumMembers { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, null());
+        enum_members_with_name: EnumMembersWithName { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, args.szName);
+        enum_methods: EnumMethods { rMethods, pcTokens } => |args, rows| rows.members(METHODS, args.cl);
+        enum_methods_with_name: EnumMethodsWithName { rMethods, pcTokens } => |args, rows| members(rows, METHODS, args.cl, args.szName);
+        enum_fields: EnumFields { rFields, pcTokens } => |args, rows| rows.members(FIELDS, args.cl);
+        enum_fields_with_name: EnumFieldsWithName { rFields, pcTokens } => |args, rows| members(rows, FIELDS, args.cl, args.szName);
+        enum_params: EnumParams { rParams, pcTokens } => |args, rows| rows.owned(PARAMETERS, args.mb);
+        enum_member_refs: EnumMemberRefs { rMemberRefs, pcTokens } => |args, rows| Some(rows.tokens_with(MEMBER_REFERENCE, 0, args.tkParent));
+        enum_properties: EnumProperties { rProperties, pcProperties } => |args, rows| Some(rows.mapped(PROPERTIES, args.td));
+        enum_events: EnumEvents { rEvents, pcEvents } => |args, rows| Some(rows.mapped(EVENTS, args.td));
+        enum_method_semantics: EnumMethodSemantics { rEventProp, pcEventProp } => |args, rows| Some(associations(rows, args.mb));
+        enum_custom_attributes: EnumCustomAttributes { rCustomAttributes, pcCustomAttributes } => |args, rows| Some(attributes(rows, args.tk, args.tkType));
+        enum_generic_params: EnumGenericParams { rGenericParams, pcGenericParams } => |args, rows| Some(rows.tokens_with(TYPE_PARAMETER, 2, args.tk));
+        enum_method_specs: EnumMethodSpecs { rMethodSpecs, pcMethodSpecs } => |args, rows| Some(method_specs(rows, args.tk));
+        enum_assembly_refs: EnumAssemblyRefs { rAssemblyRefs, pcTokens } => |_, rows| Some(rows.tokens(rows::ASSEMBLY_REFERENCE));
+    }
+
+    passed! {
+        find_type_def_by_name: FindTypeDefByName => find_type;
+        find_type_ref: FindTypeRef => find_reference_to_type;
+        find_method: FindMethod => find_method_of;
+        find_field: FindField => find_field_of;
+        find_member: FindMember => find_member_of;
+        find_member_ref: FindMemberRef => find_reference_to_member;
+        get_type_def_props: GetTypeDefProps => type_props;
+        get_type_ref_props: GetTypeRefProps => type_reference_props;
+        get_member_ref_props: GetMemberRefProps => member_reference_props;
+        get_method_props: GetMethodProps => method_props;
+        get_field_props: GetFieldProps => field_props;
+        get_param_props: GetParamProps => parameter_props;
+        get_param_for_method_index: GetParamForMethodIndex => parameter_at;
+        get_property_props: GetPropertyProps => property_props;
+        get_event_props: GetEventProps => event_props;
+        get_method_semantics: GetMethodSemantics => role_of;
+        get_nested_class_props: GetNestedClassProps => outer_type;
+        get_interface_impl_props: GetInterfaceImplProps => interface_props;
+        get_custom_attribute_props: GetCustomAttributeProps => attribute_props;
+        get_custom_attribute_by_name: GetCustomAttributeByName => attribute_by_name;
+        get_sig_from_token: GetSigFromToken => signature;
+        get_type_spec_from_token: GetTypeSpecFromToken => type_spec;
+        get_user_string: GetUserString => user_string;
+        get_generic_param_props: GetGenericParamProps => type_parameter_props;
+        get_generic_param_constraint_props: GetGenericParamConstraintProps => constraint_props;
+        get_method_spec_props: GetMethodSpecProps => method_spec_props;
+        tables_get_table_index: TablesGetTableIndex => table_of;
+        tables_get_table_info: TablesGetTableInfo => table_info;
+        tables_get_column_info: TablesGetColumnInfo => column_info;
+        tables_get_coded_token_info: TablesGetCodedTokenInfo => group_info;
+        tables_get_row: TablesGetRow => row_bytes;
+        tables_get_column: TablesGetColumn => cell;
+        tables_get_string: TablesGetString => string_at;
+        tables_get_guid: TablesGetGuid => id_at;
+    }
+
+    unsafe fn tables_get_blob(&self, args: args::TablesGetBlob) -> Answer {
+        self.blob_at(|heaps| &heaps.blobs, args.ixBlob, (args.pcbData, args.ppData))
+    }
+
+    unsafe fn tables_get_user_string(&self, args: args::TablesGetUserString) -> Answer {
+        self.blob_at(|heaps| &heaps.texts, args.ixUserString, (args.pcbData, args.ppData))
+    }
+
+    unsafe fn tables_get_string_heap_size(&self, args: args::TablesGetStringHeapSize) -> Answer {
+        self.heap_size(|heaps| heaps.strings.size, args.pcbStrings)
+    }
+
+    unsafe fn tables_get_blob_heap_size(&self, args: args::TablesGetBlobHeapSize) -> Answer {
+        self.heap_size(|heaps| heaps.blobs.size, args.pcbBlobs)
+    }
+
+    unsafe fn tables_get_guid_heap_size(&self, args: args::TablesGetGuidHeapSize) -> Answer {
+        self.heap_size(Heaps::size_of_ids, args.pcbGuids)
+    }
+
+    unsafe fn tables_get_user_string_heap_size(&self, args: args::TablesGetUserStringHeapSize) -> Answer {
+        self.heap_size(|heaps| heaps.texts.size, args.pcbBlobs)
+    }
+
+    unsafe fn tables_get_next_string(&self, args: args::TablesGetNextString) -> Answer {
+        self.next_in(|heaps| heaps.strings.after(args.ixString), args.pNext)
+    }
+
+    unsafe fn tables_get_next_blob(&self, args: args::TablesGetNextBlob) -> Answer {
+        self.next_in(|heaps| heaps.blobs.after(args.ixBlob), args.pNext)
+    }
+
+    unsafe fn tables_get_next_guid(&self, args: args::TablesGetNextGuid) -> Answer {
+        let next = args.ixGuid.saturating_add(1);
+        self.next_in(|heaps| heaps.id(next).map(|_| next), args.pNext)
+    }
+
+    unsafe fn tables_get_next_user_string(&self, args: args::TablesGetNextUserString) -> Answer {
+        self.next_in(|heaps| heaps.texts.after(args.ixUserString), args.pNext)
     }
 
     unsafe fn close_enum(&self, args: args::CloseEnum) {
@@ -116,62 +217,16 @@ impl MetadataServer for Scope {
         self.go_to(args.hEnum, args.ulPos).map(|()| HResult::S_OK)
     }
 
-    /// The model has no nested types.
-    unsafe fn find_type_def_by_name(&self, args: args::FindTypeDefByName) -> Answer {
-        invalid_if(args.szTypeDef.is_null())?;
-        // SAFETY: the API requires a name that ends with a zero.
-        let name = unsafe { text(args.szTypeDef) };
-        let rows = self.rows()?;
-        let found = rows.types.iter().find(|(_, class)| class.name == name).map(|(token, _)| *token);
-        let found = found.filter(|_| row_of(args.tkEnclosingClass) == 0);
-        write_answers! { args.ptd => found.unwrap_or(rows::TYPE) }
-        found.map(|_| HResult::S_OK).ok_or(NOT_FOUND)
-    }
-
     unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> Answer {
         let rows = self.rows()?;
-        write_answers! { args.pmvid => rows.mvid }
+        let module = rows.row(rows::MODULE, ONLY)?;
+        write_answers! { args.pmvid => module.id(2) }
         // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { self.name(&rows.file(), (args.szName, args.cchName), args.pchName) })
+        Ok(unsafe { self.name(module.text(1), (args.szName, args.cchName), args.pchName) })
     }
 
     unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> Answer {
         answered! { args.pmd => rows::MODULE | ONLY }
-    }
-
-    unsafe fn get_type_def_props(&self, args: args::GetTypeDefProps) -> Answer {
-        let room = (args.szTypeDef, args.cchTypeDef);
-        if kind_of(args.td) != rows::TYPE {
-            return Ok(HResult::S_FALSE);
-        }
-        if row_of(args.td) == 0 {
-            write_answers! { args.pdwTypeDefFlags => 0, args.ptkExtends => TYPE_REFERENCE }
-            // SAFETY: the API requires a name that is null or has the stated room. Without a name nothing is truncated.
-            unsafe { answer_type_name("", room, args.pchTypeDef) };
-            return Ok(HResult::S_OK);
-        }
-        let rows = self.rows()?;
-        let class = rows.types.get(&args.td).ok_or(NO_ROW)?;
-        write_answers! { args.pdwTypeDefFlags => class.flags, args.ptkExtends => class.extends }
-        // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { answer_type_name(&class.name, room, args.pchTypeDef) })
-    }
-
-    unsafe fn get_type_ref_props(&self, args: args::GetTypeRefProps) -> Answer {
-        let room = (args.szName, args.cchName);
-        if kind_of(args.tr) != TYPE_REFERENCE {
-            return Ok(HResult::S_FALSE);
-        }
-        if row_of(args.tr) == 0 {
-            write_answers! { args.ptkResolutionScope => 0 }
-            // SAFETY: the API requires a name that is null or has the stated room.
-            unsafe { answer_type_name("", room, args.pchName) };
-            return Ok(HResult::S_OK);
-        }
-        refuse_if(!self.rows()?.has(args.tr), NO_ROW)?;
-        write_answers! { args.ptkResolutionScope => rows::ASSEMBLY_REFERENCE | ONLY }
-        // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { answer_type_name(OBJECT, room, args.pchName) })
     }
 
     /// Resolves a type token: a type of this module is found, a referenced type is not (live: the same test).
@@ -191,47 +246,6 @@ impl MetadataServer for Scope {
         Err(if self.rows()?.has(args.tr) { UNRESOLVED } else { NO_ROW })
     }
 
-    unsafe fn find_member(&self, args: args::FindMember) -> Answer {
-        let args::FindMember { td, szName, pvSigBlob, cbSigBlob, pmb } = args;
-        let args = args::FindMethod { td, szName, pvSigBlob, cbSigBlob, pmb };
-        // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
-        unsafe { self.find_method_of(args, FIELD) }
-    }
-
-    unsafe fn find_method(&self, args: args::FindMethod) -> Answer {
-        // SAFETY: the API requires a name that ends with a zero, a signature of the stated length, and a place.
-        unsafe { self.find_method_of(args, METHOD) }
-    }
-
-    unsafe fn find_field(&self, args: args::FindField) -> Answer {
-        unfound(args.szName, FIELD, args.pmb)
-    }
-
-    unsafe fn find_member_ref(&self, args: args::FindMemberRef) -> Answer {
-        unfound(args.szName, rows::MEMBER_REFERENCE, args.pmr)
-    }
-
-    /// The class of a method without a type is an invalid token.
-    unsafe fn get_method_props(&self, args: args::GetMethodProps) -> Answer {
-        let rows = self.rows()?;
-        let method = rows.method(args.mb)?;
-        write_answers! {
-            args.pClass => if method.class == rows::NO_TYPE { rows::TYPE } else { method.class },
-            args.pdwAttr => PRIVATE_STATIC,
-            args.ppvSigBlob => NO_ARGUMENTS.as_ptr(),
-            args.pcbSigBlob => NO_ARGUMENTS.len() as u32,
-            args.pulCodeRVA => ADDRESS,
-            args.pdwImplFlags => 0,
-        }
-        // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { self.name(&method.name, (args.szMethod, args.cchMethod), args.pchMethod) })
-    }
-
-    unsafe fn get_method_semantics(&self, args: args::GetMethodSemantics) -> Answer {
-        write_answers! { args.pdwSemanticsFlags => 0 }
-        Err(NOT_FOUND)
-    }
-
     unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
         write_answers! { args.pdwPackSize => 0, args.pulClassSize => 0 }
         Err(if self.rows()?.has(rows::TYPE | row_of(args.td)) { NOT_FOUND } else { NO_ROW })
@@ -242,50 +256,53 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
-        let name = self.rows()?.name_of(args.tk).ok_or(HResult::E_INVALIDARG)?.ok_or(NO_ROW)?;
-        answered! { args.pszUtf8NamePtr => self.kept(args.tk, name) }
-    }
-
-    unsafe fn get_param_for_method_index(&self, args: args::GetParamForMethodIndex) -> Answer {
-        Err(self.rows()?.method(args.md).err().unwrap_or(NOT_FOUND))
-    }
-
-    unsafe fn find_type_ref(&self, args: args::FindTypeRef) -> Answer {
-        // SAFETY: the API requires a name that ends with a zero.
-        let name = unsafe { text(args.szName) };
-        let is_framework = args.tkResolutionScope == rows::ASSEMBLY_REFERENCE | ONLY;
-        let is_there = self.rows()?.framework.is_some() && is_framework && name == OBJECT;
-        write_answers! { args.ptr => if is_there { TYPE_REFERENCE | ONLY } else { TYPE_REFERENCE } }
-        refuse_if(!is_there, NOT_FOUND).map(|()| HResult::S_OK)
+        let column = Rows::column_of_name(kind_of(args.tk)).ok_or(HResult::E_INVALIDARG)?;
+        let rows = self.rows()?;
+        let row = rows.row(kind_of(args.tk), args.tk)?;
+        answered! { args.pszUtf8NamePtr => self.kept(row.text(column)) }
     }
 
     unsafe fn get_member_props(&self, args: args::GetMemberProps) -> Answer {
         let args::GetMemberProps { mb, pClass, szMember, cchMember, pchMember, pdwAttr, .. } = args;
         let args::GetMemberProps { ppvSigBlob, pcbSigBlob, pulCodeRVA, pdwImplFlags, .. } = args;
-        let (szMethod, cchMethod, pchMethod) = (szMember, cchMember, pchMember);
-        let args = args::GetMethodProps {
+        let args::GetMemberProps { pdwCPlusTypeFlag, ppValue, pcchValue, .. } = args;
+        if kind_of(mb) == METHOD {
+            let (szMethod, cchMethod, pchMethod) = (szMember, cchMember, pchMember);
+            let args = args::GetMethodProps {
+                mb,
+                pClass,
+                szMethod,
+                cchMethod,
+                pchMethod,
+                pdwAttr,
+                ppvSigBlob,
+                pcbSigBlob,
+                pulCodeRVA,
+                pdwImplFlags,
+            };
+            // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
+            return unsafe { self.method_props(args) };
+        }
+        let (szField, cchField, pchField) = (szMember, cchMember, pchMember);
+        let args = args::GetFieldProps {
             mb,
             pClass,
-            szMethod,
-            cchMethod,
-            pchMethod,
+            szField,
+            cchField,
+            pchField,
             pdwAttr,
             ppvSigBlob,
             pcbSigBlob,
-            pulCodeRVA,
-            pdwImplFlags,
+            pdwCPlusTypeFlag,
+            ppValue,
+            pcchValue,
         };
-        refuse_if(kind_of(mb) != METHOD, NO_ROW)?;
         // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
-        unsafe { self.get_method_props(args) }
+        unsafe { self.field_props(args) }
     }
 
     unsafe fn is_valid_token(&self, args: args::IsValidToken) -> bool {
         self.rows().is_ok_and(|rows| rows.has(args.tk))
-    }
-
-    unsafe fn get_nested_class_props(&self, args: args::GetNestedClassProps) -> Answer {
-        Err(if kind_of(args.tdNestedClass) == rows::TYPE { NOT_FOUND } else { WRONG_KIND })
     }
 
     unsafe fn get_native_call_conv_from_sig(&self, args: args::GetNativeCallConvFromSig) -> Answer {
@@ -297,18 +314,12 @@ impl MetadataServer for Scope {
         answered! { args.pbGlobal => i32::from(args.pd == rows::NO_TYPE) }
     }
 
-    unsafe fn get_generic_param_props(&self, args: args::GetGenericParamProps) -> Answer {
-        Err(if kind_of(args.gp) == rows::TYPE_PARAMETER && row_of(args.gp) != 0 { NO_ROW } else { BAD_INPUT })
-    }
-
     unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
         refuse_if(kind_of(args.tk) != rows::TYPE_PARAMETER, BAD_INPUT)?;
-        // SAFETY: the API requires pointers that are null or valid.
-        unsafe { self.empty(slot::ENUM_GENERIC_PARAM_CONSTRAINTS, args.phEnum, args.pcGenericParamConstraints) }
-    }
-
-    unsafe fn get_generic_param_constraint_props(&self, args: args::GetGenericParamConstraintProps) -> Answer {
-        Err(if kind_of(args.gpc) == rows::CONSTRAINT && row_of(args.gpc) != 0 { NO_ROW } else { BAD_INPUT })
+        let room = (args.rGenericParamConstraints, args.cMax);
+        let look = |rows: &Rows| Some(rows.tokens_with(rows::CONSTRAINT, 0, args.tk));
+        // SAFETY: the API requires pointers that are null or valid, and a list with the stated room.
+        unsafe { self.listed(args.phEnum, room, args.pcGenericParamConstraints, look) }
     }
 
     unsafe fn get_pe_kind(&self, args: args::GetPEKind) -> Answer {
@@ -323,7 +334,7 @@ impl MetadataServer for Scope {
 
     unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> Answer {
         let rows = self.rows()?;
-        refuse_if(row_of(args.mda) != ONLY, NO_ROW)?;
+        let assembly = rows.row(rows::ASSEMBLY, args.mda)?;
         write_answers! { args.ppbPublicKey => NO_KEY, args.pulHashAlgId => SHA1, args.pdwAssemblyFlags => 0 }
         if !args.ppbPublicKey.is_null() {
             write_answers! { args.pcbPublicKey => 0 }
@@ -331,12 +342,12 @@ impl MetadataServer for Scope {
         // SAFETY: the API requires null or a valid place.
         unsafe { write_version(args.pMetaData) };
         // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { self.name(&rows.assembly, (args.szName, args.cchName), args.pchName) })
+        Ok(unsafe { self.name(assembly.text(7), (args.szName, args.cchName), args.pchName) })
     }
 
     unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> Answer {
         let rows = self.rows()?;
-        let framework = rows.framework.filter(|_| row_of(args.mdar) == ONLY).ok_or(NO_ROW)?;
+        let assembly = rows.row(rows::ASSEMBLY_REFERENCE, args.mdar)?;
         write_answers! {
             args.ppbPublicKeyOrToken => NO_KEY,
             args.ppbHashValue => NO_KEY,
@@ -351,7 +362,7 @@ impl MetadataServer for Scope {
         // SAFETY: the API requires null or a valid place.
         unsafe { write_version(args.pMetaData) };
         // SAFETY: the API requires a name that is null or has the stated room.
-        Ok(unsafe { self.name(&framework, (args.szName, args.cchName), args.pchName) })
+        Ok(unsafe { self.name(assembly.text(6), (args.szName, args.cchName), args.pchName) })
     }
 
     unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> Answer {
@@ -368,24 +379,6 @@ impl MetadataServer for Scope {
 
     unsafe fn tables_get_num_tables(&self, args: args::TablesGetNumTables) -> Answer {
         answered! { args.pcTables => TABLES.len() as u32 }
-    }
-
-    /// Strings have no table.
-    unsafe fn tables_get_table_index(&self, args: args::TablesGetTableIndex) -> Answer {
-        let index = kind_of(args.token) >> 24;
-        answered! { args.pixTbl => if (index as usize) < TABLES.len() { index } else { u32::MAX } }
-    }
-
-    unsafe fn tables_get_table_info(&self, args: args::TablesGetTableInfo) -> Answer {
-        let rows = self.rows()?;
-        let table = TABLES.get(args.ixTbl as usize).ok_or(HResult::E_INVALIDARG)?;
-        answered! {
-            args.pcbRow => table.size,
-            args.pcRows => rows.count(args.ixTbl << 24),
-            args.pcCols => table.columns,
-            args.piKey => table.key.unwrap_or(u32::MAX),
-            args.ppName => table.name.as_ptr(),
-        }
     }
 
     unsafe fn find_assemblies_by_name(&self, _: args::FindAssembliesByName) -> Answer {
