@@ -160,7 +160,7 @@ fn det_20_nothing_is_called_after_an_accepted_detach() {
 }
 
 #[test]
-fn cat_03_an_enumeration_gives_everything_once_and_is_released() {
+fn an_enumeration_gives_everything_once_and_is_released() {
     let fake = FakeInfo::new(15).answer("EnumModules", enum_modules as *const ());
     let info = fake.info::<Attached>();
     let modules = info.enum_modules().expect("an enumeration");
