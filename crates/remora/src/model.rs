@@ -160,11 +160,12 @@ fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
         note("no modelled target runs; start one with `remora model run`");
         return Ok(());
     }
-    let mut table = Table::new(&["target", "runtime", "profiler", "attach"]);
+    let mut table = Table::new(&["target", "process", "runtime", "profiler", "attach"]);
     table.let_last_go_below();
     for row in rows {
         table.row([
             row.target,
+            row.process_id.map_or("-".to_owned(), |process| process.to_string()),
             row.runtime.unwrap_or_else(|| "-".to_owned()),
             row.profiler.unwrap_or("-").to_owned(),
             row.reason.map_or("yes".to_owned(), |reason| format!("no: {reason}")),
@@ -174,15 +175,15 @@ fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
 }
 
 fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
-    if !client.answers_within(ANSWERING) {
-        let process = client.peer().map_or(String::new(), |process| format!(" (process {process})"));
-        let reason = format!("it does not answer{process}: a profiler or somebody else holds it up");
-        return vec![RuntimeRow { process_id: client.peer(), ..of_target(name, None, Some(reason)) }];
-    }
-    let row = |runtime: Option<String>, reason: Option<String>| RuntimeRow {
-        process_id: client.process().ok(),
-        ..of_target(name, runtime, reason)
+    let process_id = client.peer();
+    let row = |runtime: Option<String>, reason: Option<String>| {
+        let attachable = reason.is_none();
+        RuntimeRow { target: name.to_owned(), process_id, runtime, attachable, reason, profiler: None }
     };
+    if !client.answers_within(ANSWERING) {
+        let reason = "it does not answer: a profiler or somebody else holds it up".to_owned();
+        return vec![row(None, Some(reason))];
+    }
     let profilers = client.profilers().unwrap_or_default();
     match client.runtimes() {
         Ok(runtimes) if runtimes.is_empty() => vec![row(None, Some("no runtime is loaded yet".to_owned()))],
@@ -196,11 +197,6 @@ fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
         Err(AttachError::AccessDenied) => vec![row(None, Some("access is denied".to_owned()))],
         Err(error) => vec![row(None, Some(error.to_string()))],
     }
-}
-
-fn of_target(name: &str, runtime: Option<String>, reason: Option<String>) -> RuntimeRow {
-    let attachable = reason.is_none();
-    RuntimeRow { target: name.to_owned(), process_id: None, runtime, attachable, reason, profiler: None }
 }
 
 fn state_of(profiler: &LoadedProfiler) -> &'static str {

@@ -157,6 +157,13 @@ fn similar(page: &str, printed: &str) {
 
 /// A process number is another one each time.
 fn harmless(line: &str) -> String {
+    // A row of `ps`, whose column is as wide as its head.
+    let columns: Vec<&str> = line.split("  ").map(str::trim).filter(|column| !column.is_empty()).collect();
+    if let [_, process, _, _, _] = columns[..]
+        && process.bytes().all(|letter| letter.is_ascii_digit())
+    {
+        return line.replacen(&format!("{process:7}"), "4711   ", 1);
+    }
     let Some((before, rest)) = line.split_once("process ") else { return line.to_owned() };
     let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
     if digits == 0 { line.to_owned() } else { format!("{before}process 4711{}", &rest[digits..]) }

@@ -31,6 +31,7 @@ fn det_21_remoras_own_agent_honours_what_it_exercises() {
     holds!(DET_18 rem, honours("DET-18"));
     holds!(DET_20 rem, honours("DET-20"));
     holds!(DET_21 rem, honours("DET-21"));
+    holds!(DET_22 rem, honours("DET-22"));
     assert!(honours("MOD-01"));
 }
 
@@ -146,6 +147,18 @@ fn det_20_a_thread_that_goes_on_to_ask_after_the_unload_is_found() {
     holds!(DET_20 sim, result.findings.iter().any(freed), "{:#?}", result.findings);
     assert_eq!(result.verdict("DET-04"), "broken", "the thread itself");
     assert_eq!(result.verdict("DET-14"), "broken", "and the library under it");
+}
+
+#[test]
+fn det_22_what_the_runtime_does_not_take_back_is_found() {
+    for (fault, what) in [("sets-variable", "an environment variable"), ("leaves-provider", "a provider")] {
+        let result = run_fault(fault);
+        let said = |finding: &&Value| text(finding, "message").contains(what);
+        let named: BTreeSet<&str> =
+            result.findings.iter().filter(said).map(|finding| text(finding, "clause")).collect();
+        holds!(DET_22 sim, named == BTreeSet::from(["DET-22"]), "{fault}: {:#?}", result.findings);
+        assert_eq!((result.verdict("DET-22"), result.code), ("broken", 1), "{fault}");
+    }
 }
 
 #[test]

@@ -199,6 +199,18 @@ fn lists_and_logs_are_json_on_request() {
 }
 
 #[test]
+fn the_list_of_targets_has_their_processes() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let process = targets.running[0].id();
+    let listed = targets.remora(&["ps"]).succeeds();
+    let row: Vec<&str> = listed.lines().last().expect("a target").split_whitespace().collect();
+    assert_eq!(row[..3], ["plain", &process.to_string(), "v4.0.30319"]);
+    let listed: serde_json::Value = serde_json::from_str(&targets.remora(&["ps", "--json"]).succeeds()).expect("JSON");
+    assert_eq!(listed["runtimes"][0]["process_id"], process);
+}
+
+#[test]
 fn a_directory_that_others_can_enter_is_refused() {
     let targets = Targets::new();
     targets.remora(&["ps"]).succeeds();

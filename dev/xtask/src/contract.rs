@@ -16,7 +16,6 @@ mod page;
 mod pending;
 pub mod results;
 mod run;
-mod unasserted;
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::runtimes;
@@ -105,16 +104,12 @@ impl Options {
 fn update_page(options: &Options) -> Outcome<()> {
     let path = crate::root().join(PAGE);
     let text = fs::read_to_string(&path).context(|| format!("cannot read {PAGE}"))?;
-    let (mut evidence, pending, deviations) = (Evidence::read()?, Pending::read()?, deviations::read()?);
-    if !options.check {
-        evidence.unasserted = evidence.unasserted.shrunk(&evidence.assertions);
-        evidence.unasserted.write()?;
-    }
+    let (evidence, pending, deviations) = (Evidence::read()?, Pending::read()?, deviations::read()?);
     let clauses = page::clauses(&text)?;
     let (results, mut findings) = results(options, &evidence)?;
     let checked = cells::of(&clauses, &pending, &evidence, &results);
     findings.extend(checked.findings);
-    findings.extend(evidence.unasserted.findings(&evidence.assertions));
+    findings.extend(evidence.findings());
     let ids: Vec<&str> = clauses.iter().map(|clause| clause.id.as_str()).collect();
     findings.extend(deviations::faults(&deviations, &ids, &evidence.tests));
     let content =

@@ -144,6 +144,10 @@ faults! {
     Stops = "stops",
     /// It leaves an EventPipe session.
     LeavesSession = "leaves-session",
+    /// It sets an environment variable of the process.
+    SetsVariable = "sets-variable",
+    /// It leaves an EventPipe provider.
+    LeavesProvider = "leaves-provider",
     /// It leaves a descriptor.
     LeavesDescriptor = "leaves-descriptor",
     /// It never releases a reference on its library.

@@ -204,6 +204,8 @@ impl ProfilerCallback for Profiler {
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
             Fault::LeavesSession => start_session(self.info()),
+            Fault::SetsVariable => set_variable(self.info()),
+            Fault::LeavesProvider => create_provider(self.info()),
             Fault::IgnoresRefusal | Fault::WaitsAfterRefusal => {
                 // SAFETY: the runtime keeps Info valid until it accepts a detach.
                 unsafe { sys::ICorProfilerInfo::SetEventMask(self.info(), MODULE_LOADS | COLLECTIONS) };
@@ -338,6 +340,21 @@ fn start_session(info: *mut sys::ICorProfilerInfo) {
     // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6. The list has one entry, and `session`
     // is valid for writing.
     unsafe { sys::ICorProfilerInfo12::EventPipeStartSession(info.cast(), 1, &config, 0, &mut session) };
+}
+
+/// Sets an environment variable of the process, for good.
+fn set_variable(info: *mut sys::ICorProfilerInfo) {
+    let name: Vec<u16> = VARIABLE.encode_utf16().chain([0]).collect();
+    // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6; both texts end with zero.
+    unsafe { sys::ICorProfilerInfo11::SetEnvironmentVariable(info.cast(), name.as_ptr(), name.as_ptr()) };
+}
+
+/// Creates an EventPipe provider, which nobody can remove.
+fn create_provider(info: *mut sys::ICorProfilerInfo) {
+    let name: Vec<u16> = VARIABLE.encode_utf16().chain([0]).collect();
+    let mut provider = 0;
+    // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6; `provider` is valid for writing.
+    unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(info.cast(), name.as_ptr(), &mut provider) };
 }
 
 /// Whether the process has the variable.

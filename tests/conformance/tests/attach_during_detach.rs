@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
-use remora_conformance::probe::{DetachThread, Seat, Stage};
+use remora_conformance::probe::{DetachStep, Stage};
 use remora_e2e::{Runtime, diagnostics, until};
 use remora_holds::holds;
 
@@ -14,23 +14,12 @@ const UNKNOWN_COMMAND: u32 = 0x8013_1385;
 /// After this many sleeps of the detach thread, it must have found the profiler busy. Each check has at most two sleeps.
 const CHECKS: u64 = 6;
 
-/// A step of a detach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// A callback still runs, and the runtime looks again and again.
-    Evacuation,
-    /// The profiler is told of its detach.
-    Told,
-    /// The linker frees the library.
-    Freed,
-}
-
 #[test]
 fn det_11_at_each_step_of_a_detach_an_attach_is_refused_or_waits_and_every_other_request_with_it() {
     in_every_world(|runtime| {
-        for step in [Step::Evacuation, Step::Told, Step::Freed] {
+        for step in DetachStep::ALL {
             let mut stage = Stage::start(runtime);
-            let (held, detacher) = held_at(&mut stage, step);
+            let (held, detacher) = stage.held_in_detach(step);
             let attaching = stage.attach(&[]);
             let pid = stage.pid();
             if is_refused_at_once(runtime, step) {
@@ -43,7 +32,7 @@ fn det_11_at_each_step_of_a_detach_an_attach_is_refused_or_waits_and_every_other
             until("the request is taken", || stage.waiting_requests() == 0);
             let other = std::thread::spawn(move || diagnostics::describe_process(pid));
             until("the other request has come", || stage.waiting_requests() > 0);
-            if step == Step::Evacuation {
+            if step == DetachStep::Evacuation {
                 let from = detacher.sleeps();
                 until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
             }
@@ -59,31 +48,6 @@ fn det_11_at_each_step_of_a_detach_an_attach_is_refused_or_waits_and_every_other
 }
 
 /// .NET Core 3.1 looks whether a profiler is there; from the end of the evacuation on it waits, too.
-fn is_refused_at_once(runtime: &Runtime, step: Step) -> bool {
-    runtime.major() < 6 && step == Step::Evacuation
-}
-
-/// Blocks a detach at this step.
-fn held_at(stage: &mut Stage, step: Step) -> (Seat, DetachThread) {
-    let (mut own, held, detacher) = stage.held_in_load_with_detach_thread();
-    match step {
-        Step::Evacuation => {}
-        Step::Told => _ = own.done("hold ProfilerDetachSucceeded"),
-        Step::Freed => _ = own.done("hold Unloading"),
-    }
-    own.done("detach 300");
-    let asked = own.thread();
-    own.leave(0);
-    if step == Step::Evacuation {
-        return (held, detacher);
-    }
-    // Its own reference on the library is released: the runtime's is the last one.
-    until("the asking thread has ended", || !stage.threads().contains(&asked));
-    held.leave(0);
-    let told = stage.seat("ProfilerDetachSucceeded");
-    if step == Step::Told {
-        return (told, detacher);
-    }
-    stage.seat("Released");
-    (stage.seat("Unloading"), detacher)
+fn is_refused_at_once(runtime: &Runtime, step: DetachStep) -> bool {
+    runtime.major() < 6 && step == DetachStep::Evacuation
 }

@@ -4,8 +4,8 @@
 //! To show that something does not happen, a test watches the runtime's detach thread: it wakes, checks, and sleeps again.
 #![forbid(unsafe_code)]
 
-use remora_conformance::probe::{Seat, Stage};
-use remora_conformance::{in_every_world, on_runtimes, worlds};
+use remora_conformance::probe::{DetachStep, Seat, Stage};
+use remora_conformance::{in_every_world, in_live_worlds, on_runtimes, worlds};
 use remora_e2e::until;
 use remora_holds::holds;
 
@@ -255,9 +255,7 @@ fn det_10_det_12_reported_once_then_released_then_unmapped_however_often() {
 fn det_11_until_it_is_gone_it_counts_as_loaded() {
     in_every_world(|runtime| {
         let mut stage = Stage::start(runtime);
-        let (mut own, held) = stage.held_in_load();
-        own.done("detach 300");
-        own.leave(0);
+        let (held, detacher) = stage.held_in_detach(DetachStep::Evacuation);
         let attaching = stage.attach(&[]);
         if runtime.major() < 6 {
             holds!(DET_11 sim clr, attaching.answer() == Err(ALREADY_ACTIVE));
@@ -266,6 +264,8 @@ fn det_11_until_it_is_gone_it_counts_as_loaded() {
         } else {
             // The request waits, and with it the diagnostics server.
             until("the request is taken", || stage.waiting_requests() == 0);
+            let from = detacher.sleeps();
+            until("the detach thread has looked again and again", || detacher.sleeps() >= from + CHECKS);
             holds!(DET_11 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
             held.leave(0);
             stage.seat("ProfilerDetachSucceeded");
@@ -341,6 +341,32 @@ fn det_20_in_a_callback_that_still_runs_every_question_is_refused() {
         own.leave(0);
         held.leave(0);
         stage.gone();
+        assert_eq!(stage.act("finish a"), "obedient");
+    });
+}
+
+/// The model calls each of these a fault, so only live runtimes take part.
+#[test]
+fn det_20_outside_of_callbacks_every_question_is_refused_and_only_metadata_that_is_kept_escapes_the_seal() {
+    const SCOPE: &str = "kept scope 64";
+    in_live_worlds(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let (mut own, held) = stage.held_in_load();
+        let open_metadata = format!("keep {}", own.done("modules")[0]);
+        own.done(&open_metadata);
+        let scope = own.done(SCOPE);
+        own.done("detach 300");
+        for question in QUESTIONS.iter().chain(&[open_metadata.as_str()]) {
+            holds!(DET_20 clr, own.refused(question) == DETACHING, "{question}");
+        }
+        holds!(DET_20 clr, own.done(SCOPE) == scope, "the runtime does not stop such a call: a profiler has to");
+        held.leave(0);
+        stage.seat("ProfilerDetachSucceeded");
+        stage.seat("Released");
+        holds!(DET_20 clr, own.done(SCOPE) == scope, "its own references on metadata and library outlive the profiler");
+        own.done("give-back");
+        own.leave(0);
+        until("the library is unmapped", || !stage.is_mapped());
         assert_eq!(stage.act("finish a"), "obedient");
     });
 }

@@ -4,7 +4,7 @@
 //! The profiler is `tests/probe`, which can block the linker while it frees the library.
 #![forbid(unsafe_code)]
 
-use remora_conformance::probe::{CLASS, Seat, Stage};
+use remora_conformance::probe::{CLASS, Seat, Stage, meanwhile};
 use remora_conformance::{in_every_world, on_runtimes, worlds};
 use remora_e2e::{RuntimeMessages, diagnostics, on_runtimes_at_once, until};
 use remora_holds::holds;
@@ -59,6 +59,7 @@ fn det_23_while_the_library_is_freed_no_attach_is_served_and_then_each_is() {
         let freed = held_while_it_is_freed(&mut stage);
         let attaching = stage.attach(&[]);
         until("the request is taken", || stage.waiting_requests() == 0);
+        meanwhile(runtime);
         holds!(DET_23 sim clr, !stage.has_come("InitializeForAttach") && attaching.is_pending());
         assert!(stage.is_mapped());
         freed.leave(0);

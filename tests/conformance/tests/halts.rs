@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use remora_conformance::in_every_world;
-use remora_conformance::probe::{Seat, Stage};
+use remora_conformance::probe::{Seat, Stage, meanwhile};
 use remora_e2e::{Debugger, until};
 use remora_holds::holds;
 
@@ -18,6 +18,7 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         let mut stage = Stage::start(runtime);
         stage.target().halt();
         let attaching = stage.attach(&[]);
+        meanwhile(runtime);
         holds!(ATT_16 sim clr, !stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
         stage.target().go_on();
         let mut init = stage.seat("InitializeForAttach");
@@ -29,6 +30,7 @@ fn att_16_a_stopped_target_does_not_answer_and_does_when_it_goes_on() {
         let mut own = stage.seat("Thread");
         stage.target().halt();
         init.leave(0);
+        meanwhile(runtime);
         assert!(!stage.has_come("ProfilerAttachComplete") && attaching.is_pending());
         stage.target().go_on();
         stage.seat("ProfilerAttachComplete").leave(0);
@@ -46,6 +48,7 @@ fn att_16_a_stopped_target_is_called_back_nowhere_and_its_detach_waits() {
         let (mut own, mut held) = stage.held_in_load();
         stage.target().halt();
         own.begin("detach 300");
+        meanwhile(runtime);
         holds!(ATT_16 sim clr, !own.is_answered());
         stage.target().go_on();
         assert_eq!(own.answer("detach 300"), Ok(Vec::new()));
@@ -53,6 +56,7 @@ fn att_16_a_stopped_target_is_called_back_nowhere_and_its_detach_waits() {
         stage.target().halt();
         own.leave(0);
         held.leave(0);
+        meanwhile(runtime);
         holds!(ATT_16 sim clr, stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         stage.target().go_on();
         stage.gone();
@@ -67,6 +71,7 @@ fn att_16_a_debugger_comes_first_and_goes_before_the_profiler_or_after_it() {
             let mut stage = Stage::start(runtime);
             let mut debugger = Debugger::halt(stage.pid());
             let attaching = stage.attach(&[]);
+            meanwhile(runtime);
             holds!(ATT_16 sim clr, !stage.is_mapped() && !stage.has_come("InitializeForAttach") && attaching.is_pending());
             debugger.let_run();
             let mut own = let_in(&stage);
@@ -93,6 +98,7 @@ fn att_16_a_profiler_comes_first_and_goes_before_the_debugger_or_after_it() {
             let mut own = stage.attached(MODULE_LOADS, 0);
             let mut debugger = Debugger::halt(stage.pid());
             own.begin("modules");
+            meanwhile(runtime);
             holds!(ATT_16 sim clr, !own.is_answered());
             debugger.let_run();
             holds!(ATT_16 sim clr, own.answer("modules").is_ok());
@@ -121,6 +127,7 @@ fn att_16_a_debugger_that_comes_during_an_attach_and_a_detach_only_holds_them_up
         let init = stage.seat("InitializeForAttach");
         let debugger = Debugger::halt(stage.pid());
         init.leave(FAIL);
+        meanwhile(runtime);
         holds!(ATT_16 sim clr, attaching.is_pending() && stage.is_mapped());
         debugger.leave();
         holds!(ATT_16 sim clr, attaching.answer() == Err(FAIL));
@@ -130,6 +137,7 @@ fn att_16_a_debugger_that_comes_during_an_attach_and_a_detach_only_holds_them_up
         own.leave(0);
         let mut debugger = Debugger::halt(stage.pid());
         held.leave(0);
+        meanwhile(runtime);
         holds!(ATT_16 sim clr, stage.is_mapped() && !stage.has_come("ProfilerDetachSucceeded"));
         debugger.let_run();
         stage.gone();

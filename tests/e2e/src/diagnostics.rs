@@ -1,6 +1,8 @@
 //! A minimal client of the runtime's diagnostics port, for requests of tests other than Remora's.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,7 +13,7 @@ const HEADER_LENGTH: usize = 20;
 /// The answer to a command that failed.
 const ERROR_ID: u8 = 0xFF;
 
-/// The diagnostics socket of a process that uses `/tmp`.
+/// The diagnostics socket of a process.
 pub fn socket_of(pid: u32) -> PathBuf {
     found_socket_of(pid).unwrap_or_else(|| panic!("process {pid} has no diagnostics socket"))
 }
@@ -20,7 +22,7 @@ pub fn socket_of(pid: u32) -> PathBuf {
 pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
     let prefix = format!("dotnet-diagnostic-{pid}-");
     let entries =
-        std::fs::read_dir(std::env::temp_dir()).unwrap_or_else(|error| panic!("cannot list sockets: {error}"));
+        std::fs::read_dir(temporary_folder_of(pid)).unwrap_or_else(|error| panic!("cannot list sockets: {error}"));
     let found = entries.flatten().map(|entry| entry.path()).filter(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         name.starts_with(&prefix) && name.ends_with("-socket") && UnixStream::connect(path).is_ok()
@@ -28,44 +30,81 @@ pub fn found_socket_of(pid: u32) -> Option<PathBuf> {
     found.last()
 }
 
+/// Where a process has its temporary files.
+fn temporary_folder_of(pid: u32) -> PathBuf {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let own = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"TMPDIR="));
+    own.map_or_else(std::env::temp_dir, |folder| OsStr::from_bytes(folder).into())
+}
+
 /// Sends one command; returns its payload, or the HRESULT of its failure.
 pub fn command(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
-    answered(pid, &message(set, id, payload), || ())
+    Request::send(pid, &message(set, id, payload)).answer()
 }
 
 /// The same, but returns only after the runtime has closed its end. For commands with a single answer.
 pub fn command_until_closed(pid: u32, set: u8, id: u8, payload: &[u8]) -> Result<Vec<u8>, u32> {
-    let (mut stream, answer) = exchange(pid, &message(set, id, payload), || ())
-        .unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
-    let rest = stream.read(&mut [0]);
+    let mut request = Request::send(pid, &message(set, id, payload));
+    let answer = request.answer();
+    let rest = request.stream.read(&mut [0]);
     assert!(matches!(rest, Ok(0)), "more than an answer, or no end: {rest:?}");
     answer
 }
 
-/// The same for a whole message; calls `sent` before it waits for the answer.
-fn answered(pid: u32, message: &[u8], sent: impl FnOnce()) -> Result<Vec<u8>, u32> {
-    let answer = exchange(pid, message, sent);
-    answer.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}")).1
+/// A request that was sent.
+pub struct Request {
+    process: u32,
+    stream: UnixStream,
 }
 
-/// The connection, and the answer on it.
-type Answered = (UnixStream, Result<Vec<u8>, u32>);
+impl Request {
+    /// Sends a request to attach a profiler.
+    pub fn to_attach(pid: u32, wish: &Wish) -> Request {
+        Request::send(pid, &wish.message())
+    }
 
-fn exchange(pid: u32, message: &[u8], sent: impl FnOnce()) -> std::io::Result<Answered> {
-    let mut stream = UnixStream::connect(socket_of(pid))?;
-    stream.set_read_timeout(Some(crate::TIMEOUT))?;
-    stream.write_all(message)?;
-    sent();
-    let mut header = [0; HEADER_LENGTH];
-    stream.read_exact(&mut header)?;
-    let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
-    let mut answer = vec![0; length];
-    stream.read_exact(&mut answer)?;
-    let answer = match (header[17], answer.get(..4)) {
-        (ERROR_ID, Some(code)) => Err(u32::from_le_bytes([code[0], code[1], code[2], code[3]])),
-        _ => Ok(answer),
-    };
-    Ok((stream, answer))
+    fn send(pid: u32, message: &[u8]) -> Request {
+        let sent = UnixStream::connect(socket_of(pid)).and_then(|mut stream| {
+            stream.set_read_timeout(Some(crate::TIMEOUT))?;
+            stream.write_all(message)?;
+            Ok(stream)
+        });
+        Request { process: pid, stream: sent.unwrap_or_else(|error| broke_off(pid, &error)) }
+    }
+
+    /// Whether the runtime has sent something, or has closed its end.
+    pub fn is_answered(&self) -> bool {
+        is_readable(&self.stream)
+    }
+
+    /// Waits for the answer: its payload, or the HRESULT of a failure.
+    pub fn answer(&mut self) -> Result<Vec<u8>, u32> {
+        self.read().unwrap_or_else(|error| broke_off(self.process, &error))
+    }
+
+    fn read(&mut self) -> std::io::Result<Result<Vec<u8>, u32>> {
+        let mut header = [0; HEADER_LENGTH];
+        self.stream.read_exact(&mut header)?;
+        let length = usize::from(u16::from_le_bytes([header[14], header[15]])).saturating_sub(HEADER_LENGTH);
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer)?;
+        Ok(match (header[17], answer.get(..4)) {
+            (ERROR_ID, Some(code)) => Err(u32::from_le_bytes([code[0], code[1], code[2], code[3]])),
+            _ => Ok(answer),
+        })
+    }
+}
+
+fn broke_off(pid: u32, error: &std::io::Error) -> ! {
+    panic!("the diagnostics port of {pid} broke off: {error}")
+}
+
+/// Whether a read would return at once.
+pub(crate) fn is_readable(stream: &UnixStream) -> bool {
+    let mut watched = [rustix::event::PollFd::new(stream, rustix::event::PollFlags::IN)];
+    let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let count = rustix::event::poll(&mut watched, Some(&at_once));
+    count.unwrap_or_else(|error| panic!("cannot look for an answer: {error}")) > 0
 }
 
 /// An attach request.
@@ -101,18 +140,7 @@ impl Wish {
 
 /// Asks the runtime to attach a profiler: class `clsid` of `library`, with client data `data`.
 pub fn attach_profiler(pid: u32, clsid: &[u8; 16], library: &str, data: &[u8]) -> Result<(), u32> {
-    attach_profiler_and_tell(pid, &Wish::of(clsid, library, data), || ())
-}
-
-/// The same; calls `sent` before it waits for the answer.
-pub fn attach_profiler_and_tell(pid: u32, wish: &Wish, sent: impl FnOnce()) -> Result<(), u32> {
-    answered(pid, &wish.message(), sent).map(drop)
-}
-
-/// Sends the request, and disconnects before the answer.
-pub fn attach_profiler_and_leave(pid: u32, wish: &Wish) {
-    let sent = UnixStream::connect(socket_of(pid)).and_then(|mut stream| stream.write_all(&wish.message()));
-    sent.unwrap_or_else(|error| panic!("the diagnostics port of {pid} broke off: {error}"));
+    Request::to_attach(pid, &Wish::of(clsid, library, data)).answer().map(drop)
 }
 
 /// Sends the request from a separate process, which succeeds when the runtime answers with success. `words` may make it another user's

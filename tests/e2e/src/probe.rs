@@ -7,15 +7,13 @@ mod seat;
 
 pub use seat::{Seat, User};
 
-use crate::diagnostics::{Trigger, Wish};
+use crate::diagnostics::{Request, Trigger, Wish};
 use crate::{Facts, Runtime, Start, TIMEOUT, Target, diagnostics, expected, folder, until};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// The probe's class, in the byte order that the runtime passes.
@@ -49,7 +47,23 @@ pub struct Stage {
 }
 
 /// A pending attach.
-pub struct Attaching(JoinHandle<Result<(), u32>>);
+pub struct Attaching(Request);
+
+/// A step of a detach where the probe can block it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DetachStep {
+    /// A callback still runs, and the runtime looks again and again.
+    Evacuation,
+    /// The profiler is told of its detach.
+    Told,
+    /// The linker frees the library.
+    Freed,
+}
+
+impl DetachStep {
+    /// In the order of a detach.
+    pub const ALL: [DetachStep; 3] = [DetachStep::Evacuation, DetachStep::Told, DetachStep::Freed];
+}
 
 /// The runtime's detach thread.
 pub struct DetachThread {
@@ -175,17 +189,7 @@ impl Stage {
 
     /// The same with a full request.
     pub fn attach_as(&self, wish: Wish) -> Attaching {
-        let pid = self.target.pid();
-        let (tell, sent) = channel();
-        let attaching = std::thread::spawn(move || {
-            diagnostics::attach_profiler_and_tell(pid, &wish, || {
-                // The receiver waits for this message, so it still exists.
-                let _ = tell.send(());
-            })
-        });
-        // If the attach failed before, its answer says so.
-        let _ = sent.recv();
-        Attaching(attaching)
+        Attaching(Request::to_attach(self.pid(), &wish))
     }
 
     /// The same, requested by another process.
@@ -208,7 +212,7 @@ impl Stage {
 
     /// Sends the request, and disconnects before the answer.
     pub fn attach_and_leave(&self) {
-        diagnostics::attach_profiler_and_leave(self.target.pid(), &wish());
+        drop(Request::to_attach(self.pid(), &wish()));
     }
 
     /// A target started with the probe, which ran these orders in `Initialize`; returns a thread of the probe, too.
@@ -241,6 +245,31 @@ impl Stage {
         let (mut own, detacher) = self.attached_with_detach_thread(MODULE_LOADS);
         let held = self.hold_load(&mut own);
         (own, held, detacher)
+    }
+
+    /// Attaches the probe, makes it detach, and blocks that at this step. Returns the place that blocks, and the runtime's detach thread.
+    pub fn held_in_detach(&mut self, step: DetachStep) -> (Seat, DetachThread) {
+        let (mut own, held, detacher) = self.held_in_load_with_detach_thread();
+        match step {
+            DetachStep::Evacuation => {}
+            DetachStep::Told => _ = own.done("hold ProfilerDetachSucceeded"),
+            DetachStep::Freed => _ = own.done("hold Unloading"),
+        }
+        own.done("detach 300");
+        let asked = own.thread();
+        own.leave(0);
+        if step == DetachStep::Evacuation {
+            return (held, detacher);
+        }
+        // Its own reference on the library is released: the runtime's is the last one.
+        until("the asking thread has ended", || !self.threads().contains(&asked));
+        held.leave(0);
+        let told = self.seat("ProfilerDetachSucceeded");
+        if step == DetachStep::Told {
+            return (told, detacher);
+        }
+        self.seat("Released");
+        (self.seat("Unloading"), detacher)
     }
 
     fn hold_load(&mut self, own: &mut Seat) -> Seat {
@@ -312,12 +341,26 @@ impl Stage {
 
     /// Requests to the diagnostics port that the runtime has not begun to serve: the kernel lists their connections without an inode.
     pub fn waiting_requests(&self) -> usize {
+        self.connections(|_, inode| inode == "0")
+    }
+
+    /// Requests that the runtime serves: connections that it has accepted and not closed.
+    pub fn served_requests(&self) -> usize {
+        const LISTENS: &str = "00010000";
+        self.connections(|flags, inode| flags != LISTENS && inode != "0")
+    }
+
+    /// Connections to the diagnostics port with such flags and inode.
+    fn connections(&self, is_wanted: impl Fn(&str, &str) -> bool) -> usize {
         let path = format!("/dotnet-diagnostic-{}-", self.pid());
         let listed = std::fs::read_to_string("/proc/net/unix");
         let listed = listed.unwrap_or_else(|error| panic!("no list of sockets: {error}"));
-        // Address, references, protocol, flags, type, state, inode, path.
-        let is_waiting = |line: &&str| line.contains(&path) && line.split_whitespace().nth(6) == Some("0");
-        listed.lines().filter(is_waiting).count()
+        let is_wanted = |line: &&str| {
+            // Address, references, protocol, flags, type, state, inode, path.
+            let words: Vec<&str> = line.split_whitespace().collect();
+            line.contains(&path) && words.len() > 6 && is_wanted(words[3], words[6])
+        };
+        listed.lines().filter(is_wanted).count()
     }
 
     /// Makes the probe refuse the attach; returns the runtime's answer.
@@ -451,14 +494,20 @@ impl DetachThread {
 
 impl Attaching {
     /// The runtime's answer.
-    pub fn answer(self) -> Result<(), u32> {
-        self.0.join().unwrap_or_else(|_| panic!("the attach broke off"))
+    pub fn answer(mut self) -> Result<(), u32> {
+        self.0.answer().map(drop)
     }
 
-    /// Whether the runtime has not answered yet.
+    /// Whether the runtime has not answered yet: what it sent before this call counts.
     pub fn is_pending(&self) -> bool {
-        !self.0.is_finished()
+        !self.0.is_answered()
     }
+}
+
+/// A whole attach and detach in another target: what the first one could do without waiting, it has done by then.
+pub fn meanwhile(runtime: &Runtime) {
+    let stage = Stage::start(runtime);
+    stage.leave(stage.attached(0, 0));
 }
 
 /// Adds the variables that make the runtime load a class of the probe at its start.

@@ -2,13 +2,19 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what is missing in a test fails it")]
 
-use remora_e2e::{Expected, Finished, Kind, Remora, Runtime, Target, on_every_runtime, on_runtimes, until};
+use remora_e2e::probe::{CLASS, library};
+use remora_e2e::{
+    Expected, Facts, Finished, Kind, Remora, Runtime, Target, diagnostics, on_every_runtime, on_runtimes, until,
+};
 use remora_holds::holds;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+
+/// CORPROF_E_PROFILER_ALREADY_ACTIVE.
+const ALREADY_ACTIVE: u32 = 0x8013_136A;
 
 /// `remora trace FLAGS -- dotnet PROGRAM ARGUMENTS`.
 fn traced(runtime: &Runtime, flags: &[&str], program: &[&str]) -> Command {
@@ -54,6 +60,13 @@ fn own(text: &str, what: &str) -> BTreeMap<String, Vec<u64>> {
         (words.next().unwrap().to_owned(), words.map(|word| word.parse().unwrap()).collect())
     });
     parsed.collect()
+}
+
+/// Where the code of Remora's library is in a process.
+fn code_of_ours(process: u32) -> Vec<(u64, u64)> {
+    let mut maps = Facts::of(process).maps;
+    maps.retain(|map| map.name.contains("libremora_agent") && map.permissions.contains('x'));
+    maps.iter().map(|map| (map.start, map.end)).collect()
 }
 
 fn child_of(process: u32) -> u32 {
@@ -196,14 +209,17 @@ fn elt_02_a_program_whose_recorder_was_killed_keeps_the_hooks_and_ends_as_usual(
         remora.wait_until_it_says("tracing ");
         remora.wait_until_it_says("ready");
         let target = child_of(remora.pid());
+        let hooks = code_of_ours(target);
         remora.signal(Signal::KILL);
         until("the recorder has ended", || {
             std::fs::read_to_string(format!("/proc/{target}/stat")).is_ok_and(|stat| {
                 stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)) != Some(&remora.pid().to_string())
             })
         });
-        let maps = std::fs::read_to_string(format!("/proc/{target}/maps")).unwrap();
-        holds!(ELT_02 rem, maps.contains("libremora_agent"), "nothing can take the hooks out: {maps}");
+        // A detach would free the place of the only main profiler, and the code.
+        let attached = || diagnostics::attach_profiler(target, &CLASS, &library().to_string_lossy(), &[]);
+        holds!(ELT_02 rem, attached() == Err(ALREADY_ACTIVE));
+        holds!(ELT_02 rem, !hooks.is_empty() && code_of_ours(target) == hooks, "methods call the hooks");
         remora.type_in("quit\n");
         remora.wait_until_it_says("rounds ");
         until("the program has ended", || {

@@ -106,7 +106,7 @@ macro_rules! __sides {
         match (&$left, &$right) {
             (left, right) => {
                 if !(*left == *right) {
-                    let sides = format!("\n  left: {left:?}\n right: {right:?}");
+                    let sides = ::std::format!("\n  left: {left:?}\n right: {right:?}");
                     $crate::fail(&$at, stringify!($left == $right), &sides, $crate::__message!($($($message)*)?));
                 }
                 $crate::record(&$at);
@@ -132,9 +132,9 @@ macro_rules! __whole {
 #[macro_export]
 macro_rules! __message {
     () => {
-        String::new()
+        ::std::string::String::new()
     };
     ($($message:tt)+) => {
-        format!($($message)+)
+        ::std::format!($($message)+)
     };
 }

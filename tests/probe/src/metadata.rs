@@ -1,7 +1,7 @@
 //! Raw calls about a module's metadata: `ask meta MODULE QUESTION ...`.
 //!
-//! Each opens the metadata, makes the call, and releases it: a profiler that has requested its detach may keep none of it. A failure is
-//! an answer here, too.
+//! Each opens the metadata, makes the call, and releases it: a profiler that has requested its detach may keep none of it. What happens if
+//! it does, `keep MODULE` and `kept QUESTION ...` show. A failure is an answer here, too.
 
 use crate::answers::{Room, answer, answer_text, number};
 use crate::metadata_contents::{self, bytes};
@@ -14,7 +14,7 @@ use std::ptr::{null, null_mut};
 /// Makes one call; `None` for an unknown question.
 ///
 /// # Safety
-/// Info is valid and knows the module.
+/// Info is valid and knows the module, and all ids of the question are valid.
 pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]) -> Option<String> {
     let (question, rest) = words.split_first()?;
     if *question == "open" {
@@ -26,19 +26,29 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, module: usize, words: &[&str]
         Ok(open) => open,
         Err(code) => return Some(answer(code, &[])),
     };
+    // SAFETY: the caller guarantees valid ids.
+    unsafe { ask_open(&open, words) }
+}
+
+/// Makes one call of open metadata; `None` for an unknown question.
+///
+/// # Safety
+/// All ids of the question are valid.
+pub unsafe fn ask_open(open: &Open, words: &[&str]) -> Option<String> {
+    let (question, rest) = words.split_first()?;
     let token = rest.first().map_or(0, |word| number(word)) as u32;
     let after = rest.get(1..).unwrap_or_default();
     // SAFETY: `open` keeps both interfaces valid until the end of this call.
     unsafe {
-        of_module(&open, question, rest)
-            .or_else(|| of_rows(&open, question, token, after))
-            .or_else(|| metadata_contents::of_rows(&open, question, token, after))
-            .or_else(|| by_name(&open, question, rest))
-            .or_else(|| of_tokens(&open, question, token))
-            .or_else(|| metadata_contents::of_tokens(&open, question, token, after))
-            .or_else(|| metadata_tables::ask(&open, question, rest))
-            .or_else(|| if *question == "all" { token_lists::all(&open, rest) } else { None })
-            .or_else(|| token_lists::listed(&open, question, rest))
+        of_module(open, question, rest)
+            .or_else(|| of_rows(open, question, token, after))
+            .or_else(|| metadata_contents::of_rows(open, question, token, after))
+            .or_else(|| by_name(open, question, rest))
+            .or_else(|| of_tokens(open, question, token))
+            .or_else(|| metadata_contents::of_tokens(open, question, token, after))
+            .or_else(|| metadata_tables::ask(open, question, rest))
+            .or_else(|| if *question == "all" { token_lists::all(open, rest) } else { None })
+            .or_else(|| token_lists::listed(open, question, rest))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A module's metadata, open during one call.
+//! A module's metadata, open during one call or kept at a seat.
 
 use corprof::sys;
 use std::ptr::null_mut;
@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 /// The initial value of an output, so that a test sees whether it was written.
 pub const UNTOUCHED: u32 = 0x77;
 
-/// A module's metadata during one call.
+/// A module's open metadata.
 pub struct Open {
     /// The newer interface.
     pub import: *mut sys::IMetaDataImport2,

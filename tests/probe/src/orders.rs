@@ -2,10 +2,11 @@
 
 use crate::answers::number;
 use crate::calls::About;
+use crate::open_metadata::Open;
 use crate::seat::{Seat, Snapshot, digest};
 use crate::shared::{Loaded, Shared};
 use crate::witness::Wish;
-use crate::{calls, hooks_with_info, own_thread, questions, rejit, unloading};
+use crate::{calls, hooks_with_info, metadata, own_thread, questions, rejit, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, Loading, ModuleId,
     ProviderConfig, SessionId, sys,
@@ -113,6 +114,12 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
             let raw = seat.shared.loaded.get().ok_or(HResult::E_UNEXPECTED)?.raw();
             seat.shared.parameters.give(raw, what).map(|()| String::new())
         }
+        ["kept", ref question @ ..] => {
+            let open = seat.metadata.as_ref().ok_or(HResult::E_UNEXPECTED)?;
+            // SAFETY: the test orders this only with ids that the module has, while the module is loaded.
+            unsafe { metadata::ask_open(open, question) }.ok_or(HResult::E_INVALIDARG)
+        }
+        ["give-back"] => known(seat.metadata.take().is_some()),
         ["next"] => next(seat.snapshot.as_mut().ok_or(HResult::E_UNEXPECTED)?),
         ["rest"] => rest(seat.snapshot.take().ok_or(HResult::E_UNEXPECTED)?),
         _ => {
@@ -120,6 +127,12 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
             match *words {
                 ["snapshot", what] => {
                     seat.snapshot = Some(begin_snapshot(loaded, what)?);
+                    Ok(String::new())
+                }
+                ["keep", module] => {
+                    // SAFETY: the test orders this only while Info is valid, with a module that it knows.
+                    let open = unsafe { Open::of(loaded.raw(), number(module) as usize) };
+                    seat.metadata = Some(open.map_err(HResult)?);
                     Ok(String::new())
                 }
                 _ => changed(loaded.raw(), words).unwrap_or_else(|| looked_up(loaded, words)),

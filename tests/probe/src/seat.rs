@@ -3,6 +3,7 @@
 //! The first line describes the seat: its name, the thread, and the id of its subject. Then each line is answered by one line: the
 //! HRESULT as `0x` and eight digits, and further words.
 
+use crate::open_metadata::Open;
 use crate::own_thread::this_thread;
 use crate::shared::Shared;
 use corprof::{Enumeration, JittedFunction, ModuleId};
@@ -26,6 +27,8 @@ pub struct Seat<'a> {
     pub data: &'a [u8],
     /// A started enumeration.
     pub snapshot: Option<Snapshot<'a>>,
+    /// Metadata that is kept, also beyond the detach.
+    pub metadata: Option<Open>,
     /// Whether the probe detaches when the other end of this connection closes.
     pub is_devoted: bool,
     /// The connection; none if the test does not listen.
@@ -40,7 +43,7 @@ impl<'a> Seat<'a> {
             writeln!(stream, "{place} {} {}", this_thread(), digest(data)).ok()?;
             Some(BufReader::new(stream))
         });
-        Seat { shared, data, snapshot: None, is_devoted: false, stream }
+        Seat { shared, data, snapshot: None, metadata: None, is_devoted: false, stream }
     }
 
     /// Sends the seat's description and disconnects.

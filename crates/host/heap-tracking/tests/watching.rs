@@ -4,6 +4,7 @@
 use remora_heap_stream::watch::{ALLOCATED, BEGINS, BORN, BOUNDS, CLASS, ENDS, MOVED, PieceWriter, SURVIVED};
 use remora_heap_stream::{CLASS as CLASS_RECORD, END, FIRST_CLASS, PLAIN_CLASS, RANGE, written};
 use remora_heap_tracking::{Compared, Difference, Known, Watch};
+use remora_holds::holds;
 
 /// ClassIDs; a snapshot numbers them in this order, a watch in the other.
 const NODE: u64 = 0x70;
@@ -108,7 +109,7 @@ fn gch_01_what_is_reported_of_a_collection_before_its_beginning_was_heard_is_ign
     // The rest of one that was under way, and one whose end makes no copy.
     feed(&mut watch, Gc::begins(7, 2).moved(YOUNG, OLD).ends(0, 0).split_off(2));
     feed(&mut watch, Gc::begins(8, 0).stays(YOUNG).ends(0, 0));
-    assert!(watch.cache().is_none() && watch.collections().count() == 0);
+    holds!(GCH_01 rem, watch.cache().is_none() && watch.collections().count() == 0);
     feed(&mut watch, Gc::begins(9, 2).ends(0, 1));
     watch.stream((&stream(&[(OLD, NODE)])).into());
     assert_eq!(watch.snapshot(), Some(Compared::First));
@@ -128,7 +129,7 @@ fn gch_03_collections_that_came_before_the_snapshot_had_arrived_are_applied_behi
     assert_eq!(watch.snapshot(), Some(Compared::First));
     assert_eq!(addresses(&watch).len(), 3);
     watch.go_on();
-    assert_eq!(addresses(&watch), [OLD, OLD + 24]);
+    holds!(GCH_03 rem, addresses(&watch) == [OLD, OLD + 24]);
     assert_eq!(watch.cache().unwrap().get(OLD + 24).unwrap().survived, 2);
     assert_eq!(watch.collections().by_generation, [2, 0, 0]);
     assert_eq!((watch.collections().time, watch.collections().extra), (1000, 400));
@@ -154,12 +155,12 @@ fn the_longest_collection_is_known_even_if_the_mirror_is_stale() {
 #[test]
 fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_survives() {
     let mut watch = begun(&[(OLD, NODE)]);
-    assert_eq!(watch.cache().unwrap().get(YOUNG), None);
+    holds!(GCH_04 rem, watch.cache().unwrap().get(YOUNG).is_none());
     // A watch numbers classes otherwise than a snapshot. Of three that were made one is alive.
     let reported = Gc::begins(2, 0).class(0, PAIR).class(1, NODE).allocated(1, 3).moved(YOUNG, YOUNG + 0x100);
     feed(&mut watch, reported.born(YOUNG + 0x100, 1).ends(0, 0));
     let newborn = Known { class: 0, bytes: 24, survived: 1, is_of_the_start: false };
-    assert_eq!(watch.cache().unwrap().get(YOUNG + 0x100), Some(newborn));
+    holds!(GCH_04 rem, watch.cache().unwrap().get(YOUNG + 0x100) == Some(newborn));
     // It stays young, so that the runtime counts it again; then it is reported again, and dies.
     feed(&mut watch, Gc::begins(3, 0).allocated(1, 1).stays(YOUNG + 0x100).born(YOUNG + 0x100, 1).ends(0, 0));
     feed(&mut watch, Gc::begins(4, 0).allocated(1, 1).ends(0, 0));
@@ -170,7 +171,7 @@ fn gch_04_who_is_born_is_unknown_until_a_collection_and_counted_by_how_many_it_s
 }
 
 #[test]
-fn gch_03_the_last_snapshot_shows_what_is_not_true() {
+fn gch_03_the_last_snapshot_confirms_the_mirror_or_counts_what_is_not_true() {
     let last = |objects: &[(u64, u64)]| {
         let mut watch = begun(&[(OLD, NODE), (OLD + 24, PAIR)]);
         feed(&mut watch, Gc::begins(2, 2).stays(OLD).stays(OLD + 24).ends(0, 1));
@@ -183,13 +184,13 @@ fn gch_03_the_last_snapshot_shows_what_is_not_true() {
         compared.unwrap()
     };
     let same = Difference { same: 2, ..Difference::default() };
-    assert_eq!(last(&[(OLD, NODE), (OLD + 24, PAIR)]), Compared::With(same));
+    holds!(GCH_03 rem, last(&[(OLD, NODE), (OLD + 24, PAIR)]) == Compared::With(same));
     let other = Difference { same: 1, other: 1, unknown: 1, ..Difference::default() };
     assert_eq!(last(&[(OLD, NODE), (OLD + 24, NODE), (OLD + 48, NODE)]), Compared::With(other));
 }
 
 #[test]
-fn gch_03_any_loss_makes_the_mirror_stale_until_the_next_snapshot() {
+fn any_loss_makes_the_mirror_stale_until_the_next_snapshot() {
     let with = |pieces: Vec<Vec<u8>>| {
         let mut watch = begun(&[(OLD, NODE)]);
         pieces.iter().for_each(|piece| _ = watch.piece(piece.into()));
@@ -214,7 +215,7 @@ fn gch_03_any_loss_makes_the_mirror_stale_until_the_next_snapshot() {
 }
 
 #[test]
-fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_once() {
+fn what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_once() {
     let mut watch = Watch::default();
     feed(&mut watch, Gc::begins(1, 2).ends(0, 1));
     feed(&mut watch, Gc::begins(3, 0).ends(0, 0));
@@ -234,7 +235,7 @@ fn gch_03_what_is_lost_behind_a_snapshot_that_has_not_arrived_makes_it_stale_at_
 }
 
 #[test]
-fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
+fn a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
     let mut watch = begun(&[(OLD, NODE)]);
     watch.stream((&stream(&[(OLD, PAIR)])).into());
     assert_eq!(watch.snapshot(), None);
@@ -242,7 +243,7 @@ fn gch_03_a_snapshot_whose_collection_was_not_heard_of_is_of_no_use() {
 }
 
 #[test]
-fn gch_03_an_incomplete_snapshot_starts_no_mirror_unless_it_is_the_last() {
+fn an_incomplete_snapshot_starts_no_mirror_unless_it_is_the_last() {
     let part = |objects: &[(u64, u64)]| {
         let mut bytes = stream(objects);
         bytes.truncate(bytes.len() - 2);

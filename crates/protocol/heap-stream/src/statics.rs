@@ -129,7 +129,7 @@ mod tests {
     use crate::written;
 
     #[test]
-    fn gch_06_a_question_is_read_as_it_was_put() {
+    fn a_question_is_read_as_it_was_put() {
         let fields = [Asked { field: 0x0400_0001, reads: true }, Asked { field: 0x0400_0007, reads: false }];
         for owner in [Owner::Class(0x7fff_0000_1230), Owner::OfMethod { module: 0x7f11, method: 0x0600_0002 }] {
             let words: Vec<u64> = question(owner, &fields).collect();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn gch_06_an_answer_tells_places_values_and_why_not() {
+    fn an_answer_tells_places_values_and_why_not() {
         let reported = written(&[1, 5, 28, 0, 0x7f00, 1, 42, 0x8013_1355, 0, 0x7f10, 0]);
         let places = vec![
             Ok(Place { address: 0x7f00, value: Some(42) }),

@@ -5,6 +5,7 @@ use crate::console::{line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use remora_clr_model::desktop::{AppConfig, Client, Place, SCENARIOS, Scenario, Target, TargetConfig, is_name};
+use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
 use rustix::process::{Signal, getpid, kill_process};
@@ -13,9 +14,9 @@ use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
@@ -140,21 +141,9 @@ fn this_command(without: &str) -> io::Result<Command> {
 /// Starts the target as a child, and notes how it ends if nobody stopped it: nobody else hears of the signal.
 fn watch_over(place: &Place, name: &str) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
-    let mut target = this_command(WATCHED).and_then(|mut command| command.spawn()).map_err(failed)?;
-    let said = Arc::new(Mutex::new(String::new()));
-    let reading = target.stderr.take().map(|stderr| {
-        std::thread::spawn({
-            let said = said.clone();
-            move || keep_the_end(stderr, &said)
-        })
-    });
-    let status = target.wait().map_err(failed)?;
-    // A process that a profiler started may keep the pipe open.
-    let deadline = Instant::now() + ENDING;
-    while reading.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < deadline {
-        std::thread::sleep(INTERVAL);
-    }
-    let said = said.lock().expect("no panic while locked").clone();
+    let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
+    let status = this_command(WATCHED).and_then(|mut command| command.stderr(stderr).status()).map_err(failed)?;
+    let said = reader.end().stderr;
     // If another target has this name, this one has not even started.
     if !status.success() && !Client::targets(place).iter().any(|other| other == name) {
         let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -165,16 +154,6 @@ fn watch_over(place: &Place, name: &str) -> Result<Exit, Failure> {
     // For the process that waits for the start; later nobody reads it.
     let _ = io::stderr().write_all(said.as_bytes());
     Ok(Exit::Done)
-}
-
-/// Reads to the end, and keeps the last bytes as text.
-fn keep_the_end(mut from: impl io::Read, kept: &Mutex<String>) {
-    let (mut buffer, mut last) = ([0; 4096], Vec::new());
-    while let Ok(count @ 1..) = from.read(&mut buffer) {
-        last.extend_from_slice(&buffer[..count]);
-        last.drain(..last.len().saturating_sub(LONGEST_MESSAGE as usize));
-        *kept.lock().expect("no panic while locked") = String::from_utf8_lossy(&last).into_owned();
-    }
 }
 
 /// Starts the same command as another process, and returns when its target is ready.

@@ -1,6 +1,7 @@
 //! A place inside the target, as the test uses it: orders, answers, and other processes with its channel.
 
 use crate::TIMEOUT;
+use crate::diagnostics::is_readable;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -110,10 +111,7 @@ impl Seat {
 
     /// Whether such an order has been answered.
     pub fn is_answered(&self) -> bool {
-        let mut watched = [rustix::event::PollFd::new(self.stream.get_ref(), rustix::event::PollFlags::IN)];
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let count = rustix::event::poll(&mut watched, Some(&at_once));
-        count.unwrap_or_else(|error| panic!("cannot look for the probe's answer: {error}")) > 0
+        is_readable(self.stream.get_ref())
     }
 
     /// The words of such an order's answer, or the failure's code.

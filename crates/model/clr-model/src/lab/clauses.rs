@@ -150,7 +150,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
 }
 
 /// All clauses.
-pub const CLAUSES: [Clause; 22] = [
+pub const CLAUSES: [Clause; 23] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
     clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
@@ -190,6 +190,11 @@ pub const CLAUSES: [Clause; 22] = [
     ),
     clause("DET-20", "no call into the runtime after the detach was accepted", "detach must be asked for"),
     clause("DET-21", "ProfilerDetachSucceeded returns soon", "the detach must come to its end"),
+    clause(
+        "DET-22",
+        "no handle, provider, environment variable or applied metadata is left, which no detach takes back",
+        "the detach must come to its end",
+    ),
     clause(
         "GCH-05",
         "MONITOR_GC is asked for where it is granted, or the refusal is looked at",

@@ -20,7 +20,7 @@ mod leftovers;
 pub(crate) mod library_file;
 mod loading;
 pub(crate) mod monitor;
-mod output;
+pub mod output;
 pub mod page;
 mod recorder;
 mod report;

@@ -1,10 +1,8 @@
-//! What a run writes to its standard output and standard error. Only the end of it is kept.
+//! What a process writes to its standard output and standard error: a run of the laboratory, or a target. Only the end of it is kept.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{self, PipeReader, Read};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, PipeReader, PipeWriter, Read};
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 /// Bytes of standard error that are kept.
@@ -13,14 +11,10 @@ const MOST: usize = 2048;
 const MOST_LINES: usize = 12;
 /// Bytes of a read.
 const READ: usize = 4096;
-/// Time between two looks whether the run has ended.
-const INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Without a wait.
-const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Reads after the end: what the pipes hold. Who still writes then is not waited for.
 const LAST_READS: usize = 64;
 
-/// The output of a run.
+/// The output of a process.
 #[derive(Debug, Default)]
 pub struct Output {
     /// The last lines of standard error.
@@ -29,48 +23,44 @@ pub struct Output {
     pub has_stdout: bool,
 }
 
-/// Reads the output of a run.
+/// Reads the output of a process.
 pub struct OutputReader {
-    has_ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(bool, Vec<u8>)>>,
+    /// Closed when the process has ended.
+    goes_on: PipeWriter,
+    thread: JoinHandle<(bool, Vec<u8>)>,
 }
 
 impl OutputReader {
-    /// The reader, and standard output and standard error for the run.
+    /// The reader, and standard output and standard error for the process.
     ///
     /// # Errors
     /// The system has no descriptor, or no thread.
     pub fn begin() -> io::Result<(OutputReader, Stdio, Stdio)> {
         let ((out, for_out), (err, for_err)) = (io::pipe()?, io::pipe()?);
-        let has_ended: Arc<AtomicBool> = Arc::default();
-        let told = has_ended.clone();
-        let thread = std::thread::Builder::new().spawn(move || read(out, err, &told))?;
-        Ok((OutputReader { has_ended, thread: Some(thread) }, for_out.into(), for_err.into()))
+        let (ended, goes_on) = io::pipe()?;
+        let thread = std::thread::Builder::new().spawn(move || read(out, err, &ended))?;
+        Ok((OutputReader { goes_on, thread }, for_out.into(), for_err.into()))
     }
 
-    /// The run has ended.
-    pub fn end(mut self) -> Output {
-        self.has_ended.store(true, Ordering::SeqCst);
-        let read = self.thread.take().and_then(|thread| thread.join().ok());
-        read.map_or_else(Output::default, |(has_stdout, bytes)| Output { stderr: last_lines(&bytes), has_stdout })
-    }
-}
-
-impl Drop for OutputReader {
-    fn drop(&mut self) {
-        self.has_ended.store(true, Ordering::SeqCst);
+    /// The process has ended.
+    pub fn end(self) -> Output {
+        drop(self.goes_on);
+        self.thread
+            .join()
+            .map_or_else(|_| Output::default(), |(has_stdout, bytes)| Output { stderr: last_lines(&bytes), has_stdout })
     }
 }
 
-fn read(out: PipeReader, err: PipeReader, has_ended: &AtomicBool) -> (bool, Vec<u8>) {
+fn read(out: PipeReader, err: PipeReader, ended: &PipeReader) -> (bool, Vec<u8>) {
     let (mut has_stdout, mut kept, mut last_reads) = (false, Vec::new(), 0);
     let mut open = vec![(out, false), (err, true)];
     while !open.is_empty() {
-        let is_over = has_ended.load(Ordering::SeqCst);
-        let mut polled: Vec<PollFd> = open.iter().map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN)).collect();
+        let pipes = open.iter().map(|(pipe, _)| pipe).chain([ended]);
+        let mut polled: Vec<PollFd> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
         // An interrupted wait is repeated.
-        let _ = poll(&mut polled, Some(if is_over { &AT_ONCE } else { &INTERVAL }));
-        let ready: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        let _ = poll(&mut polled, None);
+        let mut ready: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        let is_over = ready.pop() == Some(true);
         if is_over && (!ready.contains(&true) || last_reads == LAST_READS) {
             break;
         }

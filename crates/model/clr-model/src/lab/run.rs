@@ -295,7 +295,7 @@ impl Run {
             self.report_hangs();
             return false;
         }
-        for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21"] {
+        for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21", "DET-22"] {
             monitor::exercised(clause);
         }
         self.check_leftovers();

@@ -121,6 +121,7 @@ impl<T> Drop for Inside<'_, T> {
 mod tests {
     use super::*;
     use remora_holds::holds;
+    use std::sync::Barrier;
     use std::sync::atomic::AtomicBool;
 
     const LONG: Duration = Duration::from_secs(60);
@@ -145,16 +146,28 @@ mod tests {
     #[test]
     fn det_20_nobody_who_entered_finds_the_value_gone() {
         for _ in 0..200 {
-            let gate = CallbackGuard::new();
+            let (gate, has_value, all_inside) = (CallbackGuard::new(), AtomicBool::new(true), Barrier::new(4));
             // SAFETY: the guard is new, and no other thread has it yet.
-            unsafe { gate.open(Box::new(AtomicBool::new(true))) };
+            unsafe { gate.open(&has_value) };
+            let calls_runtime = || {
+                let inside = gate.enter()?;
+                std::thread::yield_now();
+                Some(inside.load(Ordering::SeqCst))
+            };
             std::thread::scope(|scope| {
-                for _ in 0..3 {
-                    scope.spawn(|| while gate.enter().is_some_and(|alive| alive.load(Ordering::Relaxed)) {});
-                }
+                let callbacks = [(); 3].map(|()| {
+                    scope.spawn(|| {
+                        let first = calls_runtime();
+                        all_inside.wait();
+                        first == Some(true) && core::iter::from_fn(calls_runtime).all(|has_value| has_value)
+                    })
+                });
+                all_inside.wait();
                 // SAFETY: the guard is open, and no other thread shuts it.
                 let taken = unsafe { gate.shut(LONG) }.expect("nobody stays").expect("it held one");
-                taken.store(false, Ordering::Relaxed);
+                taken.store(false, Ordering::SeqCst);
+                let all_had_it = callbacks.map(|callback| callback.join().unwrap_or(false));
+                holds!(DET_20 rem, all_had_it == [true; 3]);
             });
         }
     }

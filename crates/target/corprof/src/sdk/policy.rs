@@ -71,6 +71,7 @@ impl Drop for RuntimeSlot {
 mod tests {
     use super::*;
     use crate::RuntimeKind;
+    use remora_holds::holds;
 
     fn runtime(major: u16) -> RuntimeInformation {
         let version = format!("{major}.0.0");
@@ -82,7 +83,7 @@ mod tests {
         let places: &'static RuntimeSlots = Box::leak(Box::default());
         // They attach in this order and stay.
         let taken: Vec<_> = [8, 9, 9].map(|major| places.take(policy, &runtime(major))).into();
-        assert_eq!(taken.iter().map(Option::is_some).collect::<Vec<_>>(), takes, "{policy:?}");
+        holds!(SBS_02 rem, taken.iter().map(Option::is_some).collect::<Vec<_>>() == takes, "{policy:?}");
         drop(taken);
         assert!(!places.is_full(policy) && places.take(policy, &runtime(9)).is_some(), "a place is given back");
     }

@@ -285,11 +285,11 @@ mod tests {
         // SAFETY: `timer` is a live local; a null event is allowed, and an unarmed timer never sends its signal.
         let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, core::ptr::null_mut(), &raw mut timer) };
         assert_eq!((made, delete(timer)), (0, Ok(())));
-        assert!(delete(timer).is_err(), "it was still there");
+        holds!(DET_04 rem, delete(timer).is_err(), "the timer is still there");
         let child = std::process::Command::new("sleep").arg("1000").spawn().expect("there is sleep");
         let pid = child.id() as libc::pid_t;
         assert_eq!(reap(pid), Ok(()));
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        holds!(DET_04 rem, !std::path::Path::new(&format!("/proc/{pid}")).exists(), "the child is still there");
     }
 
     #[test]

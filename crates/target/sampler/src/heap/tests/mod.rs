@@ -3,6 +3,7 @@
 use super::*;
 use remora_heap_stream::statics::{Answer, Asked, FIELDS_AT_ONCE, Owner, Place, answer, question};
 use remora_heap_stream::{ClassFacts, HANDLE_ROOT, HeapDecoder, HeapVisitor, LAYOUT_FIELDS, Layout, MOST_VALUES};
+use remora_holds::holds;
 use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
@@ -366,7 +367,7 @@ fn gch_06_static_fields_are_reported_behind_the_walk_and_those_of_classes_that_a
     let reported = |stream: &Stream| -> Vec<Answer> {
         stream.3.iter().map(|bytes| answer(bytes.into()).expect("what was written is read")).collect()
     };
-    assert_eq!(reported(&stream), expected);
+    holds!(GCH_06 rem, reported(&stream) == expected);
     // After a fault in the first question, the answers continue after it.
     let mut rest = Stream(Vec::new(), Vec::new(), questions.concat(), Vec::new());
     let mut cut = Stream(Vec::new(), Vec::new(), questions[..2].concat(), Vec::new());
@@ -376,7 +377,7 @@ fn gch_06_static_fields_are_reported_behind_the_walk_and_those_of_classes_that_a
 }
 
 #[test]
-fn gch_06_questions_that_are_cut_short_are_no_answer() {
+fn questions_that_are_cut_short_are_no_answer() {
     let heap = heap(&[(0x1000, 0x800, 24, &[])], 24);
     let fields = [Asked { field: 0x0400_0001, reads: false }; 3];
     let mut words: Vec<u64> = question(Owner::Class(0x1000), &fields).collect();
