@@ -144,7 +144,7 @@ impl Tests {
         self.for_remora.iter().filter(asserts).map(|[_, _, test]| test.as_str())
     }
 
-/// The tests that carry a clause of this mutation, without those that assert for Remora alone.
+    /// The tests that carry a clause of this mutation, without those that assert for Remora alone.
     fn of_the_model<'a>(&'a self, unbroken: &'a [TestResult], what: &Break) -> impl Iterator<Item = &'a str> {
         let carrying = carrying(unbroken, &what.clauses().collect()).into_iter().map(|result| &*result.test);
         carrying.filter(|test| !self.of_remora_alone.contains(*test))
@@ -306,8 +306,7 @@ mod tests {
     #[test]
     fn the_agent_is_judged_by_what_asserts_the_clause_for_remora() {
         let for_remora = [(AGENT, "DET-09", "det_09_x"), (MODEL, "DET-09", "whole"), ("other", "DET-09", "else")];
-        let for_remora =
-            for_remora.map(|(package, clause, test)| [package, clause, test].map(str::to_owned)).into();
+        let for_remora = for_remora.map(|(package, clause, test)| [package, clause, test].map(str::to_owned)).into();
         let tests = Tests { for_remora, of_remora_alone: BTreeSet::new() };
         let what = |side, clauses: &str| Break::new(side, "Name", clauses, "wrong");
         assert_eq!(tests.words(&what(Side::Agent, "DET-09")), ["whole", "det_09_x"]);

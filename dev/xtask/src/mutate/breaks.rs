@@ -88,8 +88,17 @@ pub fn read() -> Outcome<Vec<Break>> {
     let text = |file: &str| fs::read_to_string(crate::root().join(file)).context(|| format!("cannot read {file}"));
     let mut all = mutations(&text(MUTATIONS)?);
     all.extend(faults(&text(FAULTS)?)?.into_iter().filter(|one| !one.clauses.is_empty()));
-    all.extend(sources::breaks()?);
+    for change in sources::changes()? {
+        all.push(of_source(change)?);
+    }
     Ok(all)
+}
+
+fn of_source(change: Change) -> Outcome<Break> {
+    let wrong = change.wrong.trim_end_matches('.');
+    let (package, program) = change.tests_in()?;
+    let made = Break::new(Side::Sources, &change.name, &change.clauses.join(" "), wrong);
+    Ok(Break { package, program, tests: change.tests.clone(), apart: change.apart.then_some(change), ..made })
 }
 
 fn mutations(list: &str) -> Vec<Break> {

@@ -2,7 +2,6 @@
 //!
 //! A copy of the repository gets all of them at once, each behind a switch, so it is built once. The sources themselves hold no switches.
 
-use super::breaks::{Break, Side};
 use crate::outcome::{Context, Outcome, bail};
 use crate::{process, tidy};
 use serde::Deserialize;
@@ -51,19 +50,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// As something broken.
-    fn as_break(&self) -> Outcome<Break> {
-        let mut made = Break::new(Side::Sources, &self.name, &self.clauses.join(" "), self.wrong.trim_end_matches('.'));
-        let tests_in = match &self.tests_in {
-            Some(tests_in) => tests_in.clone(),
-            None => package_of(&self.file)?,
-        };
-        (made.tests, made.apart) = (self.tests.clone(), self.apart.then(|| self.clone()));
-        (made.package, made.program) = match tests_in.split_once("::") {
+    /// The package with its tests, and one of its test programs.
+    pub fn tests_in(&self) -> Outcome<(String, Option<String>)> {
+        let Some(tests_in) = &self.tests_in else { return Ok((package_of(&self.file)?, None)) };
+        Ok(match tests_in.split_once("::") {
             Some((package, program)) => (package.to_owned(), Some(program.to_owned())),
-            None => (tests_in, None),
-        };
-        Ok(made)
+            None => (tests_in.clone(), None),
+        })
     }
 
     /// `text` with this change, behind a switch if it is not for a build of its own.
@@ -96,10 +89,10 @@ fn read() -> Outcome<Vec<Change>> {
 }
 
 /// All of them, each checked: its file has what it changes.
-pub fn breaks() -> Outcome<Vec<Break>> {
+pub fn changes() -> Outcome<Vec<Change>> {
     let all = read()?;
     changed(all.iter())?;
-    all.iter().map(Change::as_break).collect()
+    Ok(all)
 }
 
 /// The files with changes, and their new text.
@@ -257,11 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn a_change_belongs_to_the_package_of_its_file() {
-        let one = change(None, "a", "b").as_break().unwrap();
-        assert_eq!((one.package.as_str(), one.program, one.wrong.as_str()), ("xtask", None, "Does it wrong"));
+    fn a_change_belongs_to_the_package_of_its_file_unless_it_names_another_one() {
+        assert_eq!(change(None, "a", "b").tests_in().unwrap(), ("xtask".to_owned(), None));
         let of_program = Change { tests_in: Some("remora-e2e::startup".into()), ..change(None, "a", "b") };
-        let one = of_program.as_break().unwrap();
-        assert_eq!((one.package.as_str(), one.program.as_deref()), ("remora-e2e", Some("startup")));
+        assert_eq!(of_program.tests_in().unwrap(), ("remora-e2e".to_owned(), Some("startup".to_owned())));
     }
 }

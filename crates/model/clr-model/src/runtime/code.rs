@@ -5,7 +5,7 @@
 
 use super::Runtime;
 use super::calls::{call_all, high, low};
-use super::metadata::Contents;
+use super::metadata_contents::Contents;
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;

@@ -1,12 +1,13 @@
 //! Custom attributes and interfaces.
 
 use super::Scope;
-use super::contents::Row;
-use super::rows::{
-    ATTRIBUTE, IMPLEMENTED, MEMBER_REFERENCE, METHOD, METHODS, Rows, TYPE, TYPE_REFERENCE, kind_of, row_of,
-};
+use super::rows::{METHODS, Rows};
 use crate::runtime::answers::answered;
 use crate::runtime::info::text;
+use crate::runtime::metadata_contents::Row;
+use crate::runtime::metadata_contents::tokens::{
+    ATTRIBUTE, IMPLEMENTED, MEMBER_REFERENCE, METHOD, TYPE, TYPE_REFERENCE, kind_of, row_of,
+};
 use corprof::HResult;
 use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;

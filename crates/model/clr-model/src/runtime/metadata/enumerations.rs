@@ -4,7 +4,7 @@
 //! tests/conformance/tests/metadata.rs).
 
 use super::Scope;
-use super::properties::NO_ROW;
+use super::codes::NO_ROW;
 use super::rows::Rows;
 use crate::mutation;
 use crate::runtime::Runtime;

@@ -1,15 +1,16 @@
 //! Searches by name, and the properties of types and references.
 
 use super::Scope;
-use super::contents::Row;
+use super::codes::{BAD_INPUT, CORRUPT, NO_ROW, NOT_FOUND, WRONG_KIND};
 use super::names::answer_type_name;
-use super::properties::{BAD_INPUT, CORRUPT, NO_ROW, NOT_FOUND, WRONG_KIND};
-use super::rows::{
-    self, CONSTRAINT, FIELD, FIELDS, MEMBER_REFERENCE, METHOD, METHOD_SPEC, METHODS, NESTED, NO_TYPE, Owners, Rows,
-    SIGNATURE, TYPE, TYPE_PARAMETER, TYPE_REFERENCE, TYPE_SPEC, kind_of, row_of,
-};
+use super::rows::{FIELDS, METHODS, Owners, Rows};
 use crate::runtime::answers::{answer_list, answered, wanted, write_answers};
 use crate::runtime::info::{invalid_if, list, refuse_if, text};
+use crate::runtime::metadata_contents::Row;
+use crate::runtime::metadata_contents::tokens::{
+    CONSTRAINT, FIELD, MEMBER_REFERENCE, METHOD, METHOD_SPEC, NESTED, NO_TYPE, SIGNATURE, TEXT, TYPE, TYPE_PARAMETER,
+    TYPE_REFERENCE, TYPE_SPEC, kind_of, row_of,
+};
 use corprof::{HResult, sys};
 use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;
@@ -261,7 +262,7 @@ impl Scope {
     /// As for [`Scope::find_method_of`].
     pub(super) unsafe fn user_string(&self, args: args::GetUserString) -> Answer {
         let rows = self.rows()?;
-        refuse_if(!rows.has(rows::TEXT | row_of(args.stk)), NO_ROW)?;
+        refuse_if(!rows.has(TEXT | row_of(args.stk)), NO_ROW)?;
         let text = rows.texts.get(&row_of(args.stk)).ok_or(CORRUPT)?;
         let mut units: Vec<u16> = text.encode_utf16().collect();
         let length = units.len() as u32;

@@ -1,13 +1,13 @@
 //! The properties of fields, methods, parameters, properties and events.
 
 use super::Scope;
-use super::contents::Row;
-use super::rows::{
-    CONSTANT, EVENT, EVENTS, FIELD, FIELDS, METHOD, METHODS, Owners, PARAMETER, PARAMETERS, PROPERTIES, PROPERTY, Rows,
-    SEMANTICS, row_of,
-};
+use super::codes::NOT_FOUND;
+use super::rows::{EVENTS, FIELDS, METHODS, Owners, PARAMETERS, PROPERTIES, Rows};
 use crate::runtime::answers::{answer, answer_list, wanted, write_answers};
-use crate::runtime::metadata::properties::NOT_FOUND;
+use crate::runtime::metadata_contents::Row;
+use crate::runtime::metadata_contents::tokens::{
+    CONSTANT, EVENT, FIELD, METHOD, PARAMETER, PROPERTY, SEMANTICS, row_of,
+};
 use corprof::{HResult, sys};
 use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;
@@ -167,7 +167,7 @@ impl Scope {
     /// As for [`Scope::method_props`].
     pub(super) unsafe fn parameter_at(&self, args: args::GetParamForMethodIndex) -> Answer {
         let rows = self.rows()?;
-        let of_method = rows.owned(PARAMETERS, args.md).ok_or(super::properties::NO_ROW)?;
+        let of_method = rows.owned(PARAMETERS, args.md).ok_or(super::codes::NO_ROW)?;
         let is_it = |token: &u32| rows.row(PARAMETER, *token).is_ok_and(|row| row.number(1) == args.ulParamSeq);
         let found = of_method.into_iter().find(is_it).ok_or(NOT_FOUND)?;
         write_answers! { args.ppd => found }

@@ -2,8 +2,8 @@
 //! IMetaDataTables2.
 //!
 //! `slots.rs` has every method; `members.rs`, `lookups.rs`, `attributes.rs` and `tables.rs` answer them. `rows.rs` has a module's rows,
-//! `contents.rs` those of a compiler, `example.rs` those of a program, `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses.
-//! `enumerations.rs` has the enumerations, and `names.rs` the truncation of names.
+//! `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses. What a compiler has written is in
+//! `metadata_contents`. `enumerations.rs` has the enumerations, and `names.rs` the truncation of names.
 //! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs and metadata_contents.rs; source: md/compiler).
 //!
 //! In a module without contents, a method has a row from its compilation or first call on; a method that never runs does not exist
@@ -12,9 +12,8 @@
 #![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
 mod attributes;
-mod contents;
+mod codes;
 mod enumerations;
-mod example;
 mod heaps;
 mod lookups;
 mod members;
@@ -25,9 +24,7 @@ mod schema;
 mod slots;
 mod tables;
 
-pub use contents::{Contents, Value, in_signature};
 pub(super) use enumerations::Lists;
-pub use example::Framework;
 
 use super::code::ModuleId;
 use super::{Profiler, Runtime, Status, info};

@@ -3,63 +3,26 @@
 use super::super::State;
 use super::super::code::ModuleId;
 use super::super::info::NO_ARGUMENTS;
-use super::contents::{Cell, Row};
-use super::properties::{ADDRESS, NO_ROW, PRIVATE_STATIC, SHA1};
+use super::codes::{NO_ROW, PRIVATE_STATIC, SHA1};
+use crate::runtime::metadata_contents::stored::stored_text;
+use crate::runtime::metadata_contents::tokens::{
+    ADDRESS, ASSEMBLY, ASSEMBLY_REFERENCE, CONSTANT, EVENT, EVENT_MAP, FIELD, MEMBER_REFERENCE, METHOD, MODULE,
+    MODULE_REFERENCE, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, ROW, SEMANTICS, TEXT, TYPE,
+    TYPE_REFERENCE, kind_of, row_of,
+};
+use crate::runtime::metadata_contents::{Cell, Row};
 use corprof::HResult;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Token kinds, and the bits of a token with its row (source: corhdr.h). Tables without tokens have theirs, too: the table's number.
-pub(super) const MODULE: u32 = 0x0000_0000;
-pub(super) const TYPE_REFERENCE: u32 = 0x0100_0000;
-pub(super) const TYPE: u32 = 0x0200_0000;
-pub(super) const FIELD: u32 = 0x0400_0000;
-pub(super) const METHOD: u32 = 0x0600_0000;
-pub(super) const PARAMETER: u32 = 0x0800_0000;
-pub(super) const IMPLEMENTED: u32 = 0x0900_0000;
-pub(super) const MEMBER_REFERENCE: u32 = 0x0A00_0000;
-pub(super) const CONSTANT: u32 = 0x0B00_0000;
-pub(super) const ATTRIBUTE: u32 = 0x0C00_0000;
-pub(super) const SIGNATURE: u32 = 0x1100_0000;
-pub(super) const EVENT_MAP: u32 = 0x1200_0000;
-pub(super) const EVENT: u32 = 0x1400_0000;
-pub(super) const PROPERTY_MAP: u32 = 0x1500_0000;
-pub(super) const PROPERTY: u32 = 0x1700_0000;
-pub(super) const SEMANTICS: u32 = 0x1800_0000;
-pub(super) const OVERRIDE: u32 = 0x1900_0000;
-pub(super) const MODULE_REFERENCE: u32 = 0x1A00_0000;
-pub(super) const TYPE_SPEC: u32 = 0x1B00_0000;
-pub(super) const ASSEMBLY: u32 = 0x2000_0000;
-pub(super) const ASSEMBLY_REFERENCE: u32 = 0x2300_0000;
-pub(super) const RESOURCE: u32 = 0x2800_0000;
-pub(super) const NESTED: u32 = 0x2900_0000;
-pub(super) const TYPE_PARAMETER: u32 = 0x2A00_0000;
-pub(super) const METHOD_SPEC: u32 = 0x2B00_0000;
-pub(super) const CONSTRAINT: u32 = 0x2C00_0000;
-pub(super) const TEXT: u32 = 0x7000_0000;
-const KIND: u32 = 0xFF00_0000;
-const ROW: u32 = !KIND;
-
 /// The only row of its kind, if there is one.
 pub(super) const ONLY: u32 = 1;
-/// The type of members without a type: always the first row.
-pub(super) const NO_TYPE: u32 = TYPE | 1;
 /// tdPublic and tdBeforeFieldInit (source: corhdr.h).
 const PUBLIC_TYPE: u32 = 0x0010_0001;
 /// The base of every class without another base.
 const OBJECT: (&str, &str) = ("System", "Object");
 /// With a module's id added, its MVID.
 const MVID: u128 = 0x5265_6D6F_7261_4D6F_6465_6C00 << 32;
-
-/// The kind of a token.
-pub(super) fn kind_of(token: u32) -> u32 {
-    token & KIND
-}
-
-/// The row of a token.
-pub(super) fn row_of(token: u32) -> u32 {
-    token & ROW
-}
 
 /// A table whose rows own a list of rows of another table: its kind, the list's column, and the kind of the list's rows.
 #[derive(Clone, Copy)]
@@ -228,7 +191,7 @@ impl Rows {
     /// Bytes of all user strings; the empty one is there without any other.
     fn end_of_texts(&self) -> u32 {
         let last = self.texts.last_key_value();
-        last.map_or(1, |(offset, text)| offset + super::heaps::stored_text(text).len() as u32)
+        last.map_or(1, |(offset, text)| offset + stored_text(text).len() as u32)
     }
 
     /// The listed types: all except `<Module>`.

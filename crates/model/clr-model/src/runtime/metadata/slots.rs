@@ -2,20 +2,19 @@
 
 use super::Scope;
 use super::attributes::attributes;
+use super::codes::{BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, SHA1, UNRESOLVED, VERSION};
 use super::heaps::Heaps;
 use super::lookups::{all_members, members, method_specs};
 use super::members::associations;
-use super::properties::{
-    BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, SHA1, UNRESOLVED, VERSION, unfound, write_address,
-    write_version,
-};
-use super::rows::{
-    self, EVENTS, FIELDS, IMPLEMENTED, MEMBER_REFERENCE, METHOD, METHODS, ONLY, PARAMETERS, PROPERTIES, Rows,
-    TYPE_PARAMETER, kind_of, row_of,
-};
+use super::properties::{unfound, write_address, write_version};
+use super::rows::{EVENTS, FIELDS, METHODS, ONLY, PARAMETERS, PROPERTIES, Rows};
 use super::schema::TABLES;
 use crate::runtime::answers::{answered, write_answers};
 use crate::runtime::info::{invalid_if, refuse_if, stale};
+use crate::runtime::metadata_contents::tokens::{
+    ASSEMBLY, ASSEMBLY_REFERENCE, CONSTRAINT, IMPLEMENTED, MEMBER_REFERENCE, METHOD, MODULE, NO_TYPE, RESOURCE,
+    SIGNATURE, TEXT, TYPE, TYPE_PARAMETER, TYPE_REFERENCE, TYPE_SPEC, kind_of, row_of,
+};
 use crate::schedule;
 use corprof::{HResult, sys};
 use remora_clr_abi::metadata::{EMIT_SLOTS, args, slot};
@@ -105,10 +104,10 @@ impl MetadataServer for Scope {
 
     listed! {
         enum_type_defs: EnumTypeDefs { rTypeDefs, pcTypeDefs } => |_, rows| Some(rows.listed_types());
-        enum_type_refs: EnumTypeRefs { rTypeRefs, pcTypeRefs } => |_, rows| Some(rows.tokens(rows::TYPE_REFERENCE));
-        enum_type_specs: EnumTypeSpecs { rTypeSpecs, pcTypeSpecs } => |_, rows| Some(rows.tokens(rows::TYPE_SPEC));
-        enum_signatures: EnumSignatures { rSignatures, pcSignatures } => |_, rows| Some(rows.tokens(rows::SIGNATURE));
-        enum_user_strings: EnumUserStrings { rStrings, pcStrings } => |_, rows| Some(rows.texts.keys().map(|at| rows::TEXT | at).collect());
+        enum_type_refs: EnumTypeRefs { rTypeRefs, pcTypeRefs } => |_, rows| Some(rows.tokens(TYPE_REFERENCE));
+        enum_type_specs: EnumTypeSpecs { rTypeSpecs, pcTypeSpecs } => |_, rows| Some(rows.tokens(TYPE_SPEC));
+        enum_signatures: EnumSignatures { rSignatures, pcSignatures } => |_, rows| Some(rows.tokens(SIGNATURE));
+        enum_user_strings: EnumUserStrings { rStrings, pcStrings } => |_, rows| Some(rows.texts.keys().map(|at| TEXT | at).collect());
         enum_interface_impls: EnumInterfaceImpls { rImpls, pcImpls } => |args, rows| Some(rows.tokens_with(IMPLEMENTED, 0, args.td));
         enum_members: EnumMembers { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, null());
         enum_members_with_name: EnumMembersWithName { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, args.szName);
@@ -124,7 +123,7 @@ impl MetadataServer for Scope {
         enum_custom_attributes: EnumCustomAttributes { rCustomAttributes, pcCustomAttributes } => |args, rows| Some(attributes(rows, args.tk, args.tkType));
         enum_generic_params: EnumGenericParams { rGenericParams, pcGenericParams } => |args, rows| Some(rows.tokens_with(TYPE_PARAMETER, 2, args.tk));
         enum_method_specs: EnumMethodSpecs { rMethodSpecs, pcMethodSpecs } => |args, rows| Some(method_specs(rows, args.tk));
-        enum_assembly_refs: EnumAssemblyRefs { rAssemblyRefs, pcTokens } => |_, rows| Some(rows.tokens(rows::ASSEMBLY_REFERENCE));
+        enum_assembly_refs: EnumAssemblyRefs { rAssemblyRefs, pcTokens } => |_, rows| Some(rows.tokens(ASSEMBLY_REFERENCE));
     }
 
     passed! {
@@ -219,20 +218,20 @@ impl MetadataServer for Scope {
 
     unsafe fn get_scope_props(&self, args: args::GetScopeProps) -> Answer {
         let rows = self.rows()?;
-        let module = rows.row(rows::MODULE, ONLY)?;
+        let module = rows.row(MODULE, ONLY)?;
         write_answers! { args.pmvid => module.id(2) }
         // SAFETY: the API requires a name that is null or has the stated room.
         Ok(unsafe { self.name(module.text(1), (args.szName, args.cchName), args.pchName) })
     }
 
     unsafe fn get_module_from_scope(&self, args: args::GetModuleFromScope) -> Answer {
-        answered! { args.pmd => rows::MODULE | ONLY }
+        answered! { args.pmd => MODULE | ONLY }
     }
 
     /// Resolves a type token: a type of this module is found, a referenced type is not (live: the same test).
     unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> Answer {
         write_answers! { args.ppIScope => std::ptr::null_mut(), args.ptd => 0 }
-        if kind_of(args.tr) == rows::TYPE {
+        if kind_of(args.tr) == TYPE {
             let both = self.runtime.upgrade().zip(self.profiler.upgrade());
             let (runtime, profiler) = both.filter(|_| !args.ppIScope.is_null()).ok_or(HResult::E_INVALIDARG)?;
             write_answers! { args.ptd => args.tr }
@@ -240,7 +239,7 @@ impl MetadataServer for Scope {
             return Ok(unsafe { runtime.open_metadata(&profiler, self.module, args.riid, args.ppIScope) });
         }
         if row_of(args.tr) == 0 {
-            write_answers! { args.ptd => rows::TYPE }
+            write_answers! { args.ptd => TYPE }
             return Err(HResult::E_INVALIDARG);
         }
         Err(if self.rows()?.has(args.tr) { UNRESOLVED } else { NO_ROW })
@@ -248,7 +247,7 @@ impl MetadataServer for Scope {
 
     unsafe fn get_class_layout(&self, args: args::GetClassLayout) -> Answer {
         write_answers! { args.pdwPackSize => 0, args.pulClassSize => 0 }
-        Err(if self.rows()?.has(rows::TYPE | row_of(args.td)) { NOT_FOUND } else { NO_ROW })
+        Err(if self.rows()?.has(TYPE | row_of(args.td)) { NOT_FOUND } else { NO_ROW })
     }
 
     unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
@@ -311,13 +310,13 @@ impl MetadataServer for Scope {
 
     unsafe fn is_global(&self, args: args::IsGlobal) -> Answer {
         invalid_if(!self.rows()?.has(args.pd))?;
-        answered! { args.pbGlobal => i32::from(args.pd == rows::NO_TYPE) }
+        answered! { args.pbGlobal => i32::from(args.pd == NO_TYPE) }
     }
 
     unsafe fn enum_generic_param_constraints(&self, args: args::EnumGenericParamConstraints) -> Answer {
-        refuse_if(kind_of(args.tk) != rows::TYPE_PARAMETER, BAD_INPUT)?;
+        refuse_if(kind_of(args.tk) != TYPE_PARAMETER, BAD_INPUT)?;
         let room = (args.rGenericParamConstraints, args.cMax);
-        let look = |rows: &Rows| Some(rows.tokens_with(rows::CONSTRAINT, 0, args.tk));
+        let look = |rows: &Rows| Some(rows.tokens_with(CONSTRAINT, 0, args.tk));
         // SAFETY: the API requires pointers that are null or valid, and a list with the stated room.
         unsafe { self.listed(args.phEnum, room, args.pcGenericParamConstraints, look) }
     }
@@ -334,7 +333,7 @@ impl MetadataServer for Scope {
 
     unsafe fn get_assembly_props(&self, args: args::GetAssemblyProps) -> Answer {
         let rows = self.rows()?;
-        let assembly = rows.row(rows::ASSEMBLY, args.mda)?;
+        let assembly = rows.row(ASSEMBLY, args.mda)?;
         write_answers! { args.ppbPublicKey => NO_KEY, args.pulHashAlgId => SHA1, args.pdwAssemblyFlags => 0 }
         if !args.ppbPublicKey.is_null() {
             write_answers! { args.pcbPublicKey => 0 }
@@ -347,7 +346,7 @@ impl MetadataServer for Scope {
 
     unsafe fn get_assembly_ref_props(&self, args: args::GetAssemblyRefProps) -> Answer {
         let rows = self.rows()?;
-        let assembly = rows.row(rows::ASSEMBLY_REFERENCE, args.mdar)?;
+        let assembly = rows.row(ASSEMBLY_REFERENCE, args.mdar)?;
         write_answers! {
             args.ppbPublicKeyOrToken => NO_KEY,
             args.ppbHashValue => NO_KEY,
@@ -366,7 +365,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_assembly_from_scope(&self, args: args::GetAssemblyFromScope) -> Answer {
-        answered! { args.ptkAssembly => rows::ASSEMBLY | ONLY }
+        answered! { args.ptkAssembly => ASSEMBLY | ONLY }
     }
 
     unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> Answer {
@@ -374,7 +373,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
-        unfound(args.szName, rows::RESOURCE, args.ptkManifestResource)
+        unfound(args.szName, RESOURCE, args.ptkManifestResource)
     }
 
     unsafe fn tables_get_num_tables(&self, args: args::TablesGetNumTables) -> Answer {

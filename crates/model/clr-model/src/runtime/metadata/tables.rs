@@ -1,13 +1,14 @@
 //! Answers about tables and heaps. A profiler may read them in any way: each answer agrees with the other interfaces.
 
 use super::Scope;
-use super::contents::{Cell, Row};
-use super::heaps::{Heap, Heaps, blob_in};
-use super::properties::{CORRUPT, NO_ROW};
-use super::rows::kind_of;
+use super::codes::{CORRUPT, NO_ROW};
+use super::heaps::{Heap, Heaps};
 use super::schema::{GROUPS, Holds, TABLES, Table};
 use crate::runtime::answers::{answered, write_answers};
 use crate::runtime::info::refuse_if;
+use crate::runtime::metadata_contents::stored::blob_in;
+use crate::runtime::metadata_contents::tokens::kind_of;
+use crate::runtime::metadata_contents::{Cell, Row};
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;

@@ -4,12 +4,11 @@
 //! method, a property and an event to the last type with some. The runtime adds the rows of the module and its assembly, and those of
 //! classes that are defined while the program runs.
 
-use super::heaps::stored_text;
-use super::properties::ADDRESS;
-use super::rows::{
-    ATTRIBUTE, CONSTANT, CONSTRAINT, EVENT, EVENT_MAP, FIELD, IMPLEMENTED, MEMBER_REFERENCE, METHOD, METHOD_SPEC,
-    NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE, TYPE_PARAMETER,
-    TYPE_REFERENCE, TYPE_SPEC, kind_of,
+use super::stored::stored_text;
+use super::tokens::{
+    ADDRESS, ATTRIBUTE, CONSTANT, CONSTRAINT, EVENT, EVENT_MAP, FIELD, IMPLEMENTED, MEMBER_REFERENCE, METHOD,
+    METHOD_SPEC, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE,
+    TYPE_PARAMETER, TYPE_REFERENCE, TYPE_SPEC, kind_of,
 };
 use corprof::Guid;
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ const ABSTRACT: u32 = 0x0400;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(in crate::runtime) enum Cell {
     Number(u32),
     Token(u32),
     Text(String),
@@ -50,34 +49,34 @@ impl From<&[u8]> for Cell {
 
 /// A row of a table. A column that it lacks reads as nothing.
 #[derive(Debug, Clone)]
-pub(super) struct Row(Arc<[Cell]>);
+pub(in crate::runtime) struct Row(Arc<[Cell]>);
 
 impl Row {
-    pub(super) fn of(cells: impl Into<Arc<[Cell]>>) -> Row {
+    pub(in crate::runtime) fn of(cells: impl Into<Arc<[Cell]>>) -> Row {
         Row(cells.into())
     }
 
-    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
+    pub(in crate::runtime) fn cells(&self) -> impl Iterator<Item = &Cell> {
         self.0.iter()
     }
 
     /// A number or a token.
-    pub(super) fn number(&self, column: usize) -> u32 {
+    pub(in crate::runtime) fn number(&self, column: usize) -> u32 {
         match self.0.get(column) {
             Some(Cell::Number(value) | Cell::Token(value)) => *value,
             _ => 0,
         }
     }
 
-    pub(super) fn text(&self, column: usize) -> &str {
+    pub(in crate::runtime) fn text(&self, column: usize) -> &str {
         if let Some(Cell::Text(text)) = self.0.get(column) { text } else { "" }
     }
 
-    pub(super) fn id(&self, column: usize) -> Guid {
+    pub(in crate::runtime) fn id(&self, column: usize) -> Guid {
         if let Some(Cell::Id(id)) = self.0.get(column) { Guid::from_u128(*id) } else { Guid::from_u128(0) }
     }
 
-    pub(super) fn blob(&self, column: usize) -> &[u8] {
+    pub(in crate::runtime) fn blob(&self, column: usize) -> &[u8] {
         if let Some(Cell::Blob(bytes)) = self.0.get(column) { bytes } else { &[] }
     }
 }
@@ -100,9 +99,9 @@ pub fn in_signature(token: u32) -> u8 {
 /// The contents of one module.
 #[derive(Debug, Default)]
 pub struct Contents {
-    pub(super) rows: BTreeMap<u32, Row>,
+    pub(in crate::runtime) rows: BTreeMap<u32, Row>,
     /// User strings by their offsets.
-    pub(super) texts: BTreeMap<u32, String>,
+    pub(in crate::runtime) texts: BTreeMap<u32, String>,
     end_of_texts: u32,
 }
 
