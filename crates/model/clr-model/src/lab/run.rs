@@ -410,7 +410,8 @@ pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
             if !leftovers::waits_for_a_disk() {
                 return false;
             }
-            waited = longest;
+            // When the disk is done, the thread still has something to do.
+            waited = longest / 2;
         }
         std::thread::sleep(INTERVAL);
         waited += begun.elapsed().min(LONGEST_CHECK);
