@@ -101,6 +101,7 @@ static class Obedient
             case "often": return Often();
             case "dynamic": return Emit();
             case "throw": return Throw();
+            case "filter": return Filter();
             case "many": return Many();
             case "large": kept = new byte[200000]; return "allocated";
             case "small": kept = new byte[100]; return "allocated";
@@ -223,6 +224,28 @@ static class Obedient
         {
             kept = caught;
             return "caught";
+        }
+    }
+
+    /// An exception on its way through a finally to a filter that accepts it.
+    static string Filter()
+    {
+        string way = "";
+        try
+        {
+            try
+            {
+                throw new InvalidOperationException("as asked");
+            }
+            finally
+            {
+                way = "caught after a finally";
+            }
+        }
+        catch (InvalidOperationException caught) when (caught.InnerException == null)
+        {
+            kept = caught;
+            return way;
         }
     }
 }

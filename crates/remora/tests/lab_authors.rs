@@ -76,6 +76,23 @@ fn a_slow_shutdown_is_a_delay_and_no_hang() {
     assert!(text(remark, "message").contains("the exit of a program waits for it"), "{remark:#}");
 }
 
+#[test]
+fn a_thread_in_uninterruptible_sleep_does_not_hang() {
+    let result = run_fault("sleeps-uninterruptibly");
+    result.is_clean();
+    result.made_all(4);
+    assert_eq!(result.verdict("DET-21"), "honoured");
+}
+
+#[test]
+fn a_crash_in_a_callback_during_shutdown_says_so() {
+    let result = run_fault("crashes-after-shutdown");
+    assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));
+    result.made_all(4);
+    let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(broken, "message").contains("after Shutdown had begun"), "{broken:#}");
+}
+
 /// Nothing is broken, and one thing is seen in every run.
 #[track_caller]
 fn is_clean_and_seen(profiler: &str, what: &str) {

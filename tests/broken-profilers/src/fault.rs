@@ -110,6 +110,10 @@ faults! {
     SlowShutdown = "slow-shutdown",
     /// Shutdown never returns.
     HangsInShutdown = "hangs-in-shutdown",
+    /// Shutdown releases what its callbacks use, so that they crash from then on.
+    CrashesAfterShutdown = "crashes-after-shutdown",
+    /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk.
+    SleepsUninterruptibly = "sleeps-uninterruptibly",
     /// ProfilerDetachSucceeded never returns.
     HangsInDetachSucceeded = "hangs-in-detach-succeeded",
     /// None; it requests GC callbacks inside InitializeForAttach, and refuses its attach if they are not granted.

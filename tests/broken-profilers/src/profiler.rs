@@ -10,7 +10,8 @@ use corprof::{
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
 
 /// COR_PRF_MONITOR_MODULE_LOADS.
 const MODULE_LOADS: u32 = 0x4;
@@ -32,6 +33,8 @@ const DESCRIPTORS: c_int = 1024;
 const LOUD_LINES: usize = 100_000;
 /// Microseconds.
 const BETWEEN_QUESTIONS: u32 = 200;
+/// For [`Fault::CrashesAfterShutdown`].
+static IS_SHUT_DOWN: AtomicBool = AtomicBool::new(false);
 /// The client data of [`Fault::KeepsClientData`].
 static CLIENT_DATA: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// A time that a timer never reaches in a test, seconds.
@@ -54,6 +57,7 @@ impl Profiler {
                 | Fault::LeavesSuspended
                 | Fault::HangsInShutdown
                 | Fault::SlowShutdown
+                | Fault::CrashesAfterShutdown
                 | Fault::OwnThread
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
@@ -250,6 +254,10 @@ impl ProfilerCallback for Profiler {
             Fault::Crashes | Fault::CrashesLoudly => unsafe {
                 std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
             },
+            // SAFETY: none: the invalid write is the fault.
+            Fault::CrashesAfterShutdown if IS_SHUT_DOWN.load(Ordering::SeqCst) => unsafe {
+                std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
+            },
             // SAFETY: takes no pointers. It ends the process, which is the fault.
             Fault::Exits => unsafe { libc::_exit(7) },
             // SAFETY: none: the runtime has freed this memory, which is the fault.
@@ -315,14 +323,21 @@ impl ProfilerCallback for Profiler {
     fn shutdown(&self) {
         match fault() {
             Fault::HangsInShutdown => never_return(),
-            Fault::SlowShutdown => std::thread::sleep(std::time::Duration::from_secs(3)),
+            Fault::CrashesAfterShutdown => {
+                IS_SHUT_DOWN.store(true, Ordering::SeqCst);
+                // Until a callback of another thread crashes.
+                never_return();
+            }
+            Fault::SlowShutdown => std::thread::sleep(Duration::from_secs(3)),
             _ => {}
         }
     }
 
     fn profiler_detach_succeeded(&self) {
-        if fault() == Fault::HangsInDetachSucceeded {
-            never_return();
+        match fault() {
+            Fault::HangsInDetachSucceeded => never_return(),
+            Fault::SleepsUninterruptibly => sleep_uninterruptibly(Duration::from_secs(5)),
+            _ => {}
         }
     }
 }
@@ -429,6 +444,22 @@ fn leave_child() {
 fn write(descriptor: c_int, bytes: &[u8]) {
     // SAFETY: as many bytes as the list has.
     unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// The parent of a vfork is in state D until its child ends, like a thread that reads a slow disk. The child has its own memory.
+fn sleep_uninterruptibly(time: Duration) {
+    let (flags, none) = (libc::CLONE_VFORK | libc::SIGCHLD, 0_usize);
+    // SAFETY: no stack and no addresses are passed, so this is a fork that waits.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(flags), none, none, none, none) };
+    if child == 0 {
+        let time = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: 0 };
+        // SAFETY: a local, and no place for the rest.
+        unsafe { libc::nanosleep(&raw const time, null_mut()) };
+        // SAFETY: takes a number.
+        unsafe { libc::_exit(0) };
+    }
+    // SAFETY: the status is not wanted.
+    unsafe { libc::waitpid(child as libc::pid_t, null_mut(), 0) };
 }
 
 /// It ends at once.

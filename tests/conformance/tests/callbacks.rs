@@ -66,6 +66,23 @@ fn an_exception_that_its_method_catches_is_reported_in_both_passes() {
 }
 
 #[test]
+fn an_exception_that_meets_a_finally_and_a_filter_is_reported_in_both() {
+    const HANDLERS: [&str; 4] = [
+        "ExceptionSearchFilterEnter",
+        "ExceptionSearchFilterLeave",
+        "ExceptionUnwindFinallyEnter",
+        "ExceptionUnwindFinallyLeave",
+    ];
+    in_every_world(|runtime| {
+        let mut stage = Stage::start(runtime);
+        let mut own = stage.attached(MASK, 0);
+        assert_eq!(of_act(&mut stage, &mut own, "filter", HANDLERS), [1; 4]);
+        assert_eq!(of_act(&mut stage, &mut own, "filter", EXCEPTION), [1; 7]);
+        stage.leave(own);
+    });
+}
+
+#[test]
 fn a_thread_that_suspends_the_others_reports_itself() {
     in_every_world(|runtime| {
         let mut stage = Stage::start_without_concurrent_collector(runtime);

@@ -136,6 +136,7 @@ impl Program {
             "jit" => self.inside("Compile", || self.compile()),
             "dynamic" => self.inside("Emit", || self.emit()),
             "throw" => self.inside("Throw", || self.throw()),
+            "filter" => self.inside("Filter", || self.filter()),
             "large" => self.allocate(LARGE),
             "small" => self.allocate(SMALL),
             "gc" => {
@@ -218,6 +219,11 @@ impl Program {
     fn throw(&self) -> &'static str {
         self.runtime.throw_and_catch();
         "caught"
+    }
+
+    fn filter(&self) -> &'static str {
+        self.runtime.throw_and_filter();
+        "caught after a finally"
     }
 
     /// A static field holds the last one.

@@ -30,6 +30,8 @@ struct Thread {
     interrupt: Interrupt,
     program: Arc<Mutex<Program>>,
     random: Random,
+    /// Exceptions it has thrown.
+    thrown: u32,
 }
 
 /// Runs between two steps of a thread: a signal, for example.
@@ -49,6 +51,7 @@ pub fn start(
             interrupt: interrupt.clone(),
             program: program.clone(),
             random: Random::new(random.draw()),
+            thrown: 0,
         };
         schedule::spawn("a thread of the application", move || thread.live(steps))
     };
@@ -110,12 +113,17 @@ impl Thread {
         }
     }
 
-    /// In a method, if there is one.
+    /// In a method, if there is one. Every second exception is caught with a filter, after a finally.
     fn throw(&mut self, runtime: &Runtime) {
         let thrower = self.begin_use();
         let address = thrower.and_then(|(_, function)| runtime.address_of(function));
         address.iter().for_each(|address| runtime.push_frame(address + 4));
-        runtime.throw_and_catch();
+        self.thrown += 1;
+        if self.thrown.is_multiple_of(2) {
+            runtime.throw_and_filter()
+        } else {
+            runtime.throw_and_catch()
+        }
         address.iter().for_each(|_| runtime.pop_frame());
         self.end_use(thrower);
     }

@@ -101,6 +101,43 @@ fn an_exception_is_reported_in_both_passes_and_no_module_is_asked_about_in_the_s
 }
 
 #[test]
+fn a_filter_is_reported_in_the_first_pass_and_a_finally_in_the_second() {
+    in_worlds(CORES, |world| {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let asks = |answers: &Arc<Mutex<Vec<HResult>>>| {
+            let answers = answers.clone();
+            move |script: &Script| answers.lock().unwrap().push(script.modules().err().unwrap_or(HResult::S_OK))
+        };
+        let script = wanting(EXCEPTIONS)
+            .on("ExceptionSearchFilterEnter", asks(&answers))
+            .on("ExceptionUnwindFinallyEnter", asks(&answers));
+        let (_, script, _) = world.attached(script);
+        join(&[application(world, |runtime| {
+            let module = runtime.load_module(false);
+            let function = runtime.make_function(module, true);
+            runtime.enter_function(function);
+            runtime.throw_and_filter();
+            runtime.leave_function(function);
+        })]);
+        let expected = [
+            "ExceptionThrown",
+            "ExceptionSearchFunctionEnter",
+            "ExceptionSearchFilterEnter",
+            "ExceptionSearchFilterLeave",
+            "ExceptionSearchCatcherFound",
+            "ExceptionSearchFunctionLeave",
+            "ExceptionUnwindFunctionEnter",
+            "ExceptionUnwindFinallyEnter",
+            "ExceptionUnwindFinallyLeave",
+            "ExceptionCatcherEnter",
+            "ExceptionCatcherLeave",
+        ];
+        assert_eq!(after_attach(&script), expected);
+        assert_eq!(*answers.lock().unwrap(), [HResult::S_OK, HResult::CORPROF_E_UNSUPPORTED_CALL_SEQUENCE]);
+    });
+}
+
+#[test]
 fn a_thread_that_names_itself_is_reported() {
     in_worlds(&RuntimeVersion::ALL, |world| {
         let (_, script, _) = world.attached(wanting(THREADS));

@@ -108,10 +108,20 @@ fn mappings(text: &str) -> Mappings {
         let Some((first, end)) = addresses.split_once('-') else { continue };
         let (Ok(first), Ok(end)) = (u64::from_str_radix(first, 16), u64::from_str_radix(end, 16)) else { continue };
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-        let start = mappings.iter().find(|(_, _, _, known)| *known == name).map_or(first, |(_, _, start, _)| *start);
+        // A file can be mapped twice: Rust's standard library maps a library again to read its symbols.
+        let begins = begins_a_file(line);
+        let known = mappings.iter().rev().find(|(_, _, _, known)| *known == name && !begins);
+        let start = known.map_or(first, |(_, _, start, _)| *start);
         mappings.push((first, end, start, name));
     }
     mappings
+}
+
+/// Whether a line of the mappings is the start of a file, which the linker maps without write permission.
+fn begins_a_file(line: &str) -> bool {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (permissions, offset) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+    !permissions.contains('w') && offset.bytes().all(|digit| digit == b'0')
 }
 
 fn name(address: u64, library: (u64, u64), mappings: &Mappings) -> String {
@@ -138,5 +148,13 @@ mod tests {
         assert_eq!(name(0x2010, (0, 0), &mappings), "lib x.so+0x1010");
         assert_eq!(name(0x5010, (0, 0), &mappings), "an unknown address");
         assert_eq!(name(0x7010, (0x7000, 0x8000), &mappings), "the unmapped library+0x10");
+    }
+
+    #[test]
+    fn an_offset_counts_from_the_mapping_that_the_linker_made() {
+        let maps = "1000-3000 r--p 00000000 00:01 7 /a/x.so\n3000-4000 r--p 00000000 00:01 7 /a/x.so\n4000-5000 r-xp 00001000 00:01 7 /a/x.so\n5000-6000 rw-p 00000000 00:01 7 /a/x.so\n";
+        let mappings = mappings(maps);
+        assert_eq!(name(0x4010, (0, 0), &mappings), "x.so+0x1010");
+        assert_eq!(name(0x5010, (0, 0), &mappings), "x.so+0x2010");
     }
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
 
+/// Why a crash comes in the exit of a program: profilers release there what their callbacks use.
+const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
+
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -89,7 +92,9 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
         let whose = if crash.is_some_and(|crash| crash.own == 0) { ", on a thread of the profiler's own" } else { "" };
-        let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
+        let is_late = callback(seat).is_some() && page.lines().contains(&Line::ShutsDown);
+        let late = if is_late { AFTER_SHUTDOWN } else { "" };
+        let message = format!("the process crashed with {} {whence}{whose}{late}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
     }
     if is_done && status.success() {

@@ -30,6 +30,9 @@ const FIRST_QUESTIONS: [&str; 6] = [
 
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
+/// The callback at whose start a profiler releases what it uses.
+const SHUTDOWN: &str = "Shutdown";
+
 struct Monitor {
     writer: PageWriter,
     mode: LoadMode,
@@ -429,6 +432,9 @@ impl Monitor {
     fn enter(&self, name: &'static str) {
         if name == "Release" {
             self.unload_begins(false);
+        }
+        if name == SHUTDOWN {
+            self.writer.write(&Line::ShutsDown);
         }
         let task = schedule::current();
         self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));

@@ -77,6 +77,8 @@ pub enum Line {
     UnloadIsOver,
     /// The profiler's detach request was accepted.
     AskedForDetach,
+    /// The runtime calls Shutdown. Threads of the program still call the profiler during it, and afterwards.
+    ShutsDown,
     /// A thread had to be delayed for a finding on this clause, as a busy system may do. For so many milliseconds of the runtime's time.
     Preempted {
         /// The clause.

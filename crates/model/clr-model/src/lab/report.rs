@@ -141,6 +141,7 @@ impl<'a> Sums<'a> {
                 | Line::AskedForDetach
                 | Line::UnloadBegins { .. }
                 | Line::UnloadIsOver
+                | Line::ShutsDown
                 | Line::Done => {}
             }
         }
