@@ -37,6 +37,7 @@ mod shared;
 #[path = "../../../crates/target/agent/src/process_heap.rs"]
 mod process_heap;
 mod token_lists;
+mod tokens;
 mod unloading;
 mod witness;
 

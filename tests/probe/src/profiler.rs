@@ -108,6 +108,10 @@ impl ProfilerCallback for Probe {
         self.shown("ModuleUnloadFinished", module.0);
     }
 
+    fn class_load_finished(&self, class: ClassId, _: HResult) {
+        self.shown("ClassLoadFinished", class.0);
+    }
+
     fn jit_compilation_started(&self, function: FunctionId, _: bool) {
         self.shown("JITCompilationStarted", function.0);
     }

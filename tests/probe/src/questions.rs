@@ -3,7 +3,7 @@
 //! A failure is an answer like any other, since tests check its outputs: the first word is the code.
 
 use crate::answers::{Room, answer, answer_text, number};
-use crate::metadata;
+use crate::{metadata, tokens};
 use corprof::sys;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -24,6 +24,7 @@ pub unsafe fn ask(raw: *mut sys::ICorProfilerInfo, words: &[&str]) -> Option<Str
             return metadata::ask(raw, id, rest);
         }
         of_functions(raw, question, id, rest)
+            .or_else(|| tokens::ask(raw, question, id, rest))
             .or_else(|| of_modules(raw, question, id, rest))
             .or_else(|| of_threads(raw, question, id))
             .or_else(|| of_objects(raw, question, id, rest))
@@ -41,11 +42,6 @@ unsafe fn of_functions(raw: *mut sys::ICorProfilerInfo, question: &str, id: usiz
                 let (of_class, of_module) = (&raw mut class, &raw mut module);
                 let code = sys::ICorProfilerInfo::GetFunctionInfo(raw, id, of_class, of_module, &raw mut token);
                 answer(code, &[class, module, token as usize])
-            }
-            "token" => {
-                let (token, mut function) = (rest.first().map_or(0, |word| number(word)) as u32, 0);
-                let code = sys::ICorProfilerInfo::GetFunctionFromToken(raw, id, token, &raw mut function);
-                answer(code, &[function])
             }
             "function-metadata" => {
                 let (mut import, mut token) = (null_mut(), 0);

@@ -21,8 +21,8 @@ const ENABLE_REJIT: u32 = 0x0004_0000;
 const BASIC_GC: u32 = 0x10;
 /// HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER).
 const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
-/// COR_E_BADIMAGEFORMAT.
-const BAD_TOKEN: HResult = HResult(0x8007_000B_u32 as i32);
+/// COR_E_TYPELOAD.
+const NO_CLASS: HResult = HResult(0x8013_1522_u32 as i32);
 /// PROFILER_PARENT_UNKNOWN.
 const PARENT_UNKNOWN: usize = 0xFFFF_FFFD;
 /// EP_PARAMETER_TYPE_OBJECT and _INT32.
@@ -80,7 +80,7 @@ fn a_function_is_known_by_class_module_and_token_and_found_again_by_its_token() 
             assert_eq!(script.function_of_token(module, token), Err(HResult::E_INVALIDARG), "{module:#x} {token:#x}");
         }
         assert_eq!(script.class_of_token(of, 0x0200_0000), Err(HResult::E_INVALIDARG));
-        assert_eq!(script.class_of_token(of, 0x02FF_FFFF), Err(BAD_TOKEN));
+        assert_eq!(script.class_of_token(of, 0x02FF_FFFF), Err(NO_CLASS));
     });
 }
 

@@ -10,7 +10,7 @@ use crate::mutation;
 use crate::schedule;
 use corprof::sys;
 pub use corprof::{FunctionId, ModuleId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The progress of a load or unload (seed 002): the enumerability changes before the event.
@@ -46,6 +46,8 @@ pub struct Code {
     /// By the start of their code.
     bodies: BTreeMap<u64, FunctionId>,
     free: Vec<u64>,
+    /// Functions that have an id and were never compiled, by module, token and type arguments.
+    uncompiled: BTreeMap<(ModuleId, u32, Vec<usize>), FunctionId>,
     made: usize,
 }
 
@@ -69,6 +71,8 @@ pub(super) struct Module {
     pub(super) is_announced: bool,
     /// Whether the class of its functions is loaded: with the first of them.
     pub(super) has_loaded_class: bool,
+    /// Further types of its contents that are loaded.
+    pub(super) loaded: BTreeSet<u32>,
     /// Metadata rows that profilers have added.
     pub(super) emitted: u32,
     pub(super) collectible: bool,
@@ -183,22 +187,52 @@ impl Code {
         jitted: bool,
         name: Option<&'static str>,
     ) -> (FunctionId, u32) {
+        let contents = module.and_then(|module| self.modules.get(&module)?.contents.as_ref());
+        let declared = contents.map(|contents| {
+            let declared = name.and_then(|name| contents.method_called(name));
+            declared.expect("a module with contents has a method of this name in its first class")
+        });
+        if let (Some(module), Some(token)) = (module, declared)
+            && let Some(function) = self.uncompiled.remove(&(module, token, Vec::new()))
+            && let Some(known) = self.functions.get_mut(&function)
+        {
+            (known.name, known.jitted, known.is_compiled) = (name, jitted, !jitted);
+            return (function, token);
+        }
+        self.insert_function(module, declared, jitted, name)
+    }
+
+    /// Without a token, it gets the next one.
+    fn insert_function(
+        &mut self,
+        module: Option<ModuleId>,
+        token: Option<u32>,
+        jitted: bool,
+        name: Option<&'static str>,
+    ) -> (FunctionId, u32) {
         let start = match module {
             Some(module) => self.place_in(module, jitted),
             None => self.place(),
         };
         let serial = self.next();
         let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-        let contents = module.and_then(|module| self.modules.get(&module)?.contents.as_ref());
-        let token = contents.map_or(METHOD_DEFINITION | serial as u32, |contents| {
-            let declared = name.and_then(|name| contents.method_called(name));
-            declared.expect("a module with contents has a method of this name in its first class")
-        });
+        let token = token.unwrap_or(METHOD_DEFINITION | serial as u32);
         let (first, better, is_compiled) = (start, Vec::new(), !jitted);
         let made = Function { module, token, name, jitted, enumerable: false, is_compiled, start, first, better };
         self.functions.insert(function, made);
         self.bodies.insert(start, function);
         (function, token)
+    }
+
+    /// The function of a method that the module's contents declare. Compiled or not, it has an id as soon as somebody asks.
+    pub(super) fn declared_function(&mut self, module: ModuleId, token: u32, types: &[usize]) -> FunctionId {
+        let known = if types.is_empty() { self.function_of(module, token) } else { None };
+        let key = (module, token, types.to_vec());
+        known.or_else(|| self.uncompiled.get(&key).copied()).unwrap_or_else(|| {
+            let (function, _) = self.insert_function(Some(module), Some(token), true, None);
+            self.uncompiled.insert(key, function);
+            function
+        })
     }
 
     /// The function of a token, if it has an id. Of a generic method's instances, the newest.

@@ -138,6 +138,13 @@ impl Heap {
         self.made
     }
 
+    /// Gives a class its id.
+    pub(super) fn insert_class(&mut self, class: Class) -> ClassId {
+        let id = ClassId(FIRST_CLASS + self.next() * 0x10);
+        self.classes.insert(id, class);
+        id
+    }
+
     /// Memory that was never used before.
     pub(super) fn place(&mut self, size: usize) -> usize {
         let address = FIRST_OBJECT + self.used;
@@ -258,13 +265,10 @@ impl Runtime {
     fn add_class(&self, module: Option<ModuleId>, parent: Option<ClassId>, element: Option<ClassId>) -> ClassId {
         let id = {
             let mut state = self.lock();
-            let serial = state.heap.next();
-            let id = ClassId(FIRST_CLASS + serial * 0x10);
             let contents = module.and_then(|module| state.code.modules.get(&module)?.contents.as_ref());
             let rows_before = contents.map_or(ROWS_BEFORE, |contents| contents.count_of_types());
-            let token = TYPE_DEFINITION | (rows_before + serial as u32);
-            state.heap.classes.insert(id, Class { module, token, parent, element });
-            id
+            let token = TYPE_DEFINITION | (rows_before + state.heap.made as u32 + 1);
+            state.heap.insert_class(Class { module, token, parent, element })
         };
         self.tell_class_loads(id);
         id

@@ -18,6 +18,7 @@ mod hooks;
 mod il;
 mod info;
 mod leftovers;
+mod loading;
 mod log;
 mod machine_code;
 mod memory;

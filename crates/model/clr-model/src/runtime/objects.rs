@@ -23,7 +23,7 @@ pub(super) struct ClassFacts {
 /// The distance from a module's id to that of its functions' class.
 const CLASS_OF_MODULE: usize = 0x10;
 /// The token of that class: the first after `<Module>`.
-const ITS_TOKEN: u32 = 0x0200_0002;
+pub(super) const ITS_TOKEN: u32 = 0x0200_0002;
 
 /// The class to which a module's functions belong.
 pub(super) fn class_of(module: ModuleId) -> ClassId {

@@ -7,8 +7,6 @@ use corprof::{HResult, sys};
 
 /// mdTypeDefNil, the token of no class (source: corhdr.h).
 const NO_CLASS: u32 = 0x0200_0000;
-/// COR_E_BADIMAGEFORMAT: the answer to a token that is not in the metadata (source: clsload.cpp, ThrowBadTokenException).
-const BAD_TOKEN: HResult = HResult(0x8007_000B_u32 as i32);
 /// Bytes of the smallest object: header, class, and room for one address (source: object.h, MIN_OBJECT_SIZE).
 const SMALLEST_OBJECT: u32 = 24;
 /// Offsets from the start of a string: its length, then its text (source: object.h, StringObject, 64 bits).
@@ -47,21 +45,19 @@ impl Server {
 
     pub(super) unsafe fn get_class_from_token(&self, args: args::GetClassFromToken) -> Answer {
         invalid_if(args.moduleId == 0 || args.typeDef == 0 || args.typeDef == NO_CLASS)?;
-        answered! { args.pClassId => self.class_of_token(args.moduleId, args.typeDef, "GetClassFromToken")? }
+        answered! { args.pClassId => self.class_from_token(args.moduleId, args.typeDef, None, "GetClassFromToken")? }
     }
 
-    /// Nothing in the model is generic.
     pub(super) unsafe fn get_class_from_token_and_type_args(&self, args: args::GetClassFromTokenAndTypeArgs) -> Answer {
         refuse_if(args.moduleID == 0, HResult::CORPROF_E_DATAINCOMPLETE)?;
-        let class = self.class_of_token(args.moduleID, args.typeDef, "GetClassFromTokenAndTypeArgs")?;
-        refuse_if(args.cTypeArgs != 0, BAD_TOKEN)?;
-        answered! { args.pClassID => class }
+        let types = Some(args.cTypeArgs as usize);
+        let name = "GetClassFromTokenAndTypeArgs";
+        answered! { args.pClassID => self.class_from_token(args.moduleID, args.typeDef, types, name)? }
     }
 
-    fn class_of_token(&self, module: usize, token: u32, what: &str) -> Result<usize, HResult> {
+    fn class_from_token(&self, module: usize, token: u32, types: Option<usize>, what: &str) -> Result<usize, HResult> {
         let module = self.loaded_module(module, what)?;
-        let class = self.runtime()?.lock().class_of_token(module, token);
-        class.map(|class| class.0).ok_or(BAD_TOKEN)
+        Ok(self.runtime()?.class_from_token(module, token, types)?.0)
     }
 
     /// Not for arrays: GetArrayObjectInfo is for those.

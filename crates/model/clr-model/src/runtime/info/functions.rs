@@ -2,7 +2,7 @@
 
 use super::{
     Answer, DONE, FunctionId, ModuleId, Server, answer_list, answer_whole_text, answered, args, has_place, invalid_if,
-    named, write_answers,
+    list, named, write_answers,
 };
 use crate::mutation;
 use crate::runtime::code::METHOD_DEFINITION;
@@ -65,31 +65,26 @@ impl Server {
         answered! { args.functionId => function, args.pReJitId => version }
     }
 
-    /// The function of a token, if it has an id. References to members of other modules are not modelled.
-    fn function_of(&self, module: usize, token: u32, what: &str) -> Result<Option<FunctionId>, HResult> {
-        let module = self.loaded_module(module, what)?;
-        Ok(self.runtime()?.lock().code.function_of(module, token))
-    }
-
-    /// A function that was never called has no id in the model. A token of another kind is a wrong argument, as is a token without a method
-    /// (source: proftoeeinterfaceimpl.cpp, GetFunctionFromToken; live: info_calls.rs).
+    /// A token of another kind is a wrong argument, as is a token without a method (live: info_calls.rs).
     pub(super) unsafe fn get_function_from_token(&self, args: args::GetFunctionFromToken) -> Answer {
         invalid_if(args.moduleId == 0 || !is_of_method(args.token))?;
-        let function = self.function_of(args.moduleId, args.token, "GetFunctionFromToken")?;
-        answered! { args.pFunctionId => function.ok_or(HResult::E_INVALIDARG)?.0 }
+        let module = self.loaded_module(args.moduleId, "GetFunctionFromToken")?;
+        let function = self.runtime()?.lock().function_from_token(module, args.token);
+        answered! { args.pFunctionId => function?.0 }
     }
 
-    /// Nothing in the model is generic: no function has type arguments.
     pub(super) unsafe fn get_function_from_token_and_type_args(
         &self,
         args: args::GetFunctionFromTokenAndTypeArgs,
     ) -> Answer {
         invalid_if(args.moduleID == 0 || args.classId == 0 || !is_of_method(args.funcDef))?;
         let name = "GetFunctionFromTokenAndTypeArgs";
-        let function = self.function_of(args.moduleID, args.funcDef, name)?;
+        let module = self.loaded_module(args.moduleID, name)?;
         self.about_class(args.classId, name)?;
-        let function = function.filter(|_| args.cTypeArgs == 0).ok_or(HResult::CORPROF_E_DATAINCOMPLETE)?;
-        answered! { args.pFunctionID => function.0 }
+        // SAFETY: the API requires a list that is null or has the stated length.
+        let types = unsafe { list(args.typeArgs, args.cTypeArgs) };
+        let function = self.runtime()?.lock().function_with_types(module, args.funcDef, types);
+        answered! { args.pFunctionID => function?.0 }
     }
 
     pub(super) unsafe fn get_function_info(&self, args: args::GetFunctionInfo) -> Answer {

@@ -122,10 +122,10 @@ impl Rows {
         }
     }
 
-    /// Classes that were defined while the program runs. They have no members.
+    /// Classes that were defined while the program runs, and are not in the module's contents. They have no members.
     fn add_defined_classes(&mut self, state: &State, module: ModuleId) {
         for (token, class) in state.classes_of(module) {
-            let Some(class) = class else { continue };
+            let Some(class) = class.filter(|_| !self.rows.contains_key(&token)) else { continue };
             let parent = class.parent.and_then(|parent| state.heap.classes.get(&parent));
             let extends = parent
                 .filter(|parent| parent.module == Some(module))

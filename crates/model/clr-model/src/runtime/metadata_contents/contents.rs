@@ -149,6 +149,24 @@ impl Contents {
         kind_of(method) == METHOD && self.rows.get(&method).is_some_and(|row| row.number(0) != 0)
     }
 
+    /// Whether it has a type of this token.
+    pub(in crate::runtime) fn has_type(&self, token: u32) -> bool {
+        kind_of(token) == TYPE && self.rows.contains_key(&token)
+    }
+
+    /// The type that has a method.
+    pub(in crate::runtime) fn type_of(&self, method: u32) -> Option<u32> {
+        let is_method = kind_of(method) == METHOD && self.rows.contains_key(&method);
+        let mut types = self.rows.range(TYPE..=self.last(TYPE)).rev().filter(|_| is_method);
+        types.find(|(_, row)| row.number(5) <= method).map(|(token, _)| *token)
+    }
+
+    /// How many type parameters a type or a method has.
+    pub(in crate::runtime) fn type_parameters(&self, owner: u32) -> usize {
+        let all = self.rows.range(TYPE_PARAMETER..TYPE_PARAMETER | 0x00FF_FFFF);
+        all.filter(|(_, row)| row.number(2) == owner).count()
+    }
+
     /// A type of the framework, or one inside another referenced type.
     pub fn type_reference(&mut self, scope: u32, namespace: &str, name: &str) -> u32 {
         self.add(TYPE_REFERENCE, [Cell::Token(scope), name.into(), namespace.into()])
