@@ -171,7 +171,10 @@ fn carrying<'a>(results: &'a [TestResult], clauses: &BTreeSet<&str>) -> Vec<&'a 
     results.iter().filter(|result| result.package == MODEL && carries(&result.test)).collect()
 }
 
-/// The tests of its clauses that fail with this.
+/// The tests that notice it.
+///
+/// What the model does wrong must fail a test with the clause in its name. What Remora does wrong must fail an assertion of each clause: a test
+/// that fails elsewhere, or is ended because it waits, shows nothing of the clause.
 fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult], place: &Place<'_>) -> Outcome<BTreeSet<String>> {
     let own: BTreeSet<&str> = match what.side {
         Side::Model => tests.of_the_model(unbroken, what).collect(),
@@ -194,15 +197,34 @@ fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult], place: &Place<'
     let tested = || place.tested(vec!["-E".to_owned(), filter], Some(what), run);
     let results = match &what.apart {
         None => tested()?,
-        Some(change) => match place.copy.with(change, || Ok(tested()))? {
-            Ok(results) => results,
-            Err(_) => return Ok(own.into_iter().map(str::to_owned).collect()),
-        },
+        Some(change) => {
+            let built = || place.copy.check(&what.package).map(|()| tested());
+            match place.copy.with(change, built)? {
+                Ok(results) => results,
+                // The library compiles, and the tests do not.
+                Err(_) => return Ok(own.into_iter().map(str::to_owned).collect()),
+            }
+        }
     };
     if results.len() != expected {
         bail!("{}: {expected} tests should have run, and {} did", what.name, results.len());
     }
-    Ok(results.into_iter().filter(|result| !result.passed).map(|result| result.test).collect())
+    Ok(noticing(what, &results))
+}
+
+/// Those of the failed tests that show it; none, if a clause is shown by none.
+fn noticing(what: &Break, results: &[TestResult]) -> BTreeSet<String> {
+    let failed = results.iter().filter(|result| !result.passed);
+    if what.side == Side::Model {
+        return failed.map(|result| result.test.clone()).collect();
+    }
+    let shows = |result: &&TestResult| what.clauses().any(|clause| result.unheld.contains(clause));
+    let showing: Vec<&TestResult> = failed.filter(shows).collect();
+    let is_shown = |clause: &str| showing.iter().any(|result| result.unheld.contains(clause));
+    if !what.clauses().all(is_shown) {
+        return BTreeSet::new();
+    }
+    showing.into_iter().map(|result| result.test.clone()).collect()
 }
 
 /// The filter for these tests, and how many they are. It names their programs: nextest does not even list the others.
@@ -319,6 +341,23 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_remora_is_noticed_by_failed_assertions_of_each_clause_alone() {
+        let what = |side| Break::new(side, "Name", "DET-09 DET-10", "wrong");
+        let failed = |test: &str, unheld: &[&str]| TestResult {
+            test: test.into(),
+            unheld: unheld.iter().map(|clause| (*clause).to_owned()).collect(),
+            ..TestResult::default()
+        };
+        let (both, one, other) =
+            (failed("both", &["DET-09", "DET-10"]), failed("one", &["DET-09"]), failed("other", &[]));
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let noticed = |results: Vec<TestResult>| noticing(&what(Side::Agent), &results);
+        assert_eq!(noticed(vec![both, failed("one", &["DET-09"]), failed("other", &[])]), named(&["both", "one"]));
+        assert_eq!(noticed(vec![one, failed("other", &[])]), named(&[]), "nothing shows DET-10");
+        assert_eq!(noticing(&what(Side::Model), &[other]), named(&["other"]));
+    }
+
+    #[test]
     fn only_the_programs_of_the_chosen_tests_are_listed() {
         let result = |binary: &str, path: &str| TestResult {
             package: MODEL.into(),
@@ -326,6 +365,7 @@ mod tests {
             path: path.into(),
             test: path.rsplit("::").next().unwrap().into(),
             passed: true,
+            ..TestResult::default()
         };
         let unbroken = [result("detach", "det_09_x"), result("remora_clr_model", "a::det_10_y"), result("heap", "z")];
         let unbroken: Vec<&TestResult> = unbroken.iter().collect();

@@ -4,6 +4,7 @@
 
 use crate::outcome::{Context, Failure, Outcome, bail};
 use crate::{contract, packages, process};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub struct TestResult {
     pub test: String,
     /// Whether it passed.
     pub passed: bool,
+    /// The clauses whose assertions failed in it.
+    pub unheld: BTreeSet<String>,
 }
 
 /// Prints the last line of a run; fails unless every test passed.
@@ -128,9 +131,28 @@ pub fn results(report: &str) -> Outcome<Vec<TestResult>> {
         let binary = program.rsplit('/').next().unwrap_or(program).replace('-', "_");
         let path = test.attribute("name")?.to_owned();
         let passed = !test.children().any(|child| child.has_tag_name("failure") || child.has_tag_name("error"));
-        Some(TestResult { package, binary, test: function(&path).to_owned(), path, passed })
+        let output = test.descendants().filter_map(|node| node.text());
+        let unheld = if passed { BTreeSet::new() } else { output.flat_map(unheld).collect() };
+        Some(TestResult { package, binary, test: function(&path).to_owned(), path, passed, unheld })
     });
     results.collect::<Option<_>>().ok_or_else(|| Failure::new("the report of nextest lacks a test's name"))
+}
+
+/// The clauses that `holds!` has written of in a failed test's output: `DET-04, DET-06 does not hold: …`.
+fn unheld(output: &str) -> Vec<String> {
+    let heads = output.lines().filter_map(|line| Some(line.split_once(" does not hold: `")?.0));
+    let clauses = heads.flat_map(|head| {
+        let words = head.rsplit([' ', ',']).filter(|word| !word.is_empty());
+        words.take_while(|word| is_clause(word))
+    });
+    clauses.map(str::to_owned).collect()
+}
+
+/// `DET-04`.
+fn is_clause(word: &str) -> bool {
+    word.split_once('-').is_some_and(|(group, number)| {
+        group.len() == 3 && number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 /// The last part of a test's path.
@@ -169,6 +191,17 @@ mod tests {
         let programs: Vec<_> = results.iter().map(|one| (one.binary.as_str(), one.path.as_str())).collect();
         assert_eq!(programs[1..3], [("attach", "att_08_b"), ("corprof", "mask::tests::att_12_a")]);
         assert_eq!(Count::of(&results, false), Count { passed: 2, failed: 2, broken: 0 });
+    }
+
+    #[test]
+    fn the_clauses_of_failed_assertions_are_read_from_a_tests_output() {
+        let text =
+            "x\non .NET 10: DET-04, DET-06 does not hold: `a == b`: why\nDET-20 is no head\nATT-02 does not hold: `c`";
+        assert_eq!(unheld(text), ["DET-06", "DET-04", "ATT-02"]);
+        let failed =
+            REPORT.replace("<system-out>", "<failure/><system-err>CAT-01 does not hold: `x`</system-err><system-out>");
+        let of = |test: &str| results(&failed).unwrap().into_iter().find(|one| one.test == test).unwrap().unheld;
+        assert_eq!((of("att_12_a"), of("att_08_b")), (BTreeSet::from(["CAT-01".to_owned()]), BTreeSet::new()));
     }
 
     #[test]

@@ -174,7 +174,14 @@ mod tests {
                 let held = (package.clone(), binary.clone(), test.clone());
                 left.held.push(Held { holds: "ATT-01".into(), world, package: held.0, binary: held.1, test: held.2 });
             }
-            left.reported.push(TestResult { package, binary, path: test.clone(), test, passed: *passed });
+            left.reported.push(TestResult {
+                package,
+                binary,
+                path: test.clone(),
+                test,
+                passed: *passed,
+                ..TestResult::default()
+            });
         }
         left
     }

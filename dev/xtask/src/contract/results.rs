@@ -244,7 +244,8 @@ mod tests {
 
     fn reported(test: &str, passed: bool) -> TestResult {
         let held = held("", "", test);
-        TestResult { package: held.package, binary: held.binary, path: test.into(), test: test.into(), passed }
+        let (path, test) = (test.into(), test.into());
+        TestResult { package: held.package, binary: held.binary, path, test, passed, ..TestResult::default() }
     }
 
     fn in_world(world: &str, passed: bool) -> InWorld {
@@ -327,6 +328,7 @@ mod tests {
             path: test.into(),
             test: test.into(),
             passed: true,
+            ..TestResult::default()
         };
         let world = InWorld { test: test.into(), world: "clr 8.0.4".into(), passed: true };
         let left = Left { worlds: vec![world], reported: vec![reported], held: Vec::new() };

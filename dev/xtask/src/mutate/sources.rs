@@ -164,6 +164,12 @@ impl BrokenCopy {
         done
     }
 
+    /// Whether the library of a package compiles: a change must not break more than what it is about.
+    pub fn check(&self, package: &str) -> Outcome<()> {
+        process::output(self.cargo(process::cargo()).args(["check", "--quiet", "--lib", "--package", package]))
+            .map(drop)
+    }
+
     /// Builds the command in it, and the SDK's example profilers. Returns the folder with both.
     pub fn build(&self) -> Outcome<PathBuf> {
         let mut command = self.cargo(process::cargo());
