@@ -16,8 +16,8 @@ use std::path::Path;
 #[test]
 fn det_21_remoras_own_agent_honours_what_it_exercises() {
     let result = LabResult::of(remora(["lab", "--seeds", "40", "--json"]));
-    result.is_clean();
     let honours = |clause: &str| result.verdict(clause) == "honoured";
+    holds!(DET_21 rem, honours("DET-21"));
     holds!(ATT_12 rem, honours("ATT-12"));
     holds!(ATT_20 rem, honours("ATT-20"));
     holds!(CAT_02 rem, honours("CAT-02"));
@@ -30,9 +30,9 @@ fn det_21_remoras_own_agent_honours_what_it_exercises() {
     holds!(DET_17 rem, honours("DET-17"));
     holds!(DET_18 rem, honours("DET-18"));
     holds!(DET_20 rem, honours("DET-20"));
-    holds!(DET_21 rem, honours("DET-21"));
     holds!(DET_22 rem, honours("DET-22"));
     assert!(honours("MOD-01"));
+    result.is_clean();
 }
 
 #[test]

@@ -374,9 +374,11 @@ fn killed_when(reached: impl Fn(&mut Recording, &Target)) {
             reached(&mut recording, &target);
             let recorder = recording.remora().pid();
             drop(recording.kill());
-            leaves_by_itself(runtime, &mut target, &before);
+            let has_left = |target: &Target| Facts::of(target.pid()).remora().is_empty();
+            until("the agent has left, or the target has ended", || !target.is_alive() || has_left(&target));
             // Its trigger has exited; nobody told it that nobody waits for it.
             holds!(ATT_01 clr rem, target.is_alive(), "the trigger was process {recorder}");
+            leaves_by_itself(runtime, &mut target, &before);
         }
         records_again(&target);
     });

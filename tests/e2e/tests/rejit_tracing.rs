@@ -341,7 +341,7 @@ fn nothing_is_loaded_unless_somebody_agrees_and_too_wide_patterns_are_refused() 
         let pid = target.pid().to_string();
         let before = Facts::of(target.pid());
         // Before it changes a process for good, it says so and waits for a yes.
-        let refused = remora(["trace", "-p", &pid, "-m", "Traced.*"]);
+        let refused = remora(["trace", "-p", &pid, "-m", "Traced.*", "-d", "1s"]);
         holds!(RJT_01 rem, refused.has_failed_with(USAGE, &["not confirmed", "--yes"]), "{refused}");
         assert_eq!(Facts::left_in(target.pid(), &before), Vec::<String>::new());
         remora(["trace", "-p", &pid, "-m", "No.Such.Method", "--yes"])

@@ -46,8 +46,8 @@ fn att_17_det_03_a_recording_from_the_start_has_the_first_managed_code_and_detac
         let used: f64 = field(&said, "used").parse().unwrap();
         end(&mut remora);
         let recorded = Recorded::of(remora, folder);
-        recorded.is_clean();
         holds!(DET_03 clr rem, recorded.receipt["clean"] == true, "{:#}", recorded.receipt);
+        recorded.is_clean();
         let shown = ReadBack::of(&recorded).weight_where(|names| names.contains(&"FirstMoments.First(int)")) as f64;
         holds!(ATT_17 clr rem, (shown / used - 1.0).abs() < TOLERANCE, "{shown} of {used}: {}", recorded.finished);
     });

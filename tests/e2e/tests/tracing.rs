@@ -118,10 +118,10 @@ fn elt_01_every_thread_keeps_its_own_tree_after_its_end() {
         };
         // In each of 60 threads: 200 calls, and one more after an exception.
         let work: Vec<usize> = (0..nodes.len()).filter(|index| name(&nodes[*index]) == "Counted.Work").collect();
-        assert_eq!(work.len(), 60);
+        holds!(ELT_01 clr rem, work.len() == 60);
         let mut threads: Vec<u64> = Vec::new();
         for index in work {
-            assert_eq!(nodes[index]["calls"], 1);
+            holds!(ELT_01 clr rem, nodes[index]["calls"] == 1);
             let callees = nodes.iter().filter(|node| node["parent"].as_u64() == Some(index as u64));
             let callees: Vec<_> = callees.map(|node| (name(node), node["calls"].as_u64().unwrap())).collect();
             holds!(ELT_01 clr rem, callees == [("Counted.Small".to_owned(), 201)]);

@@ -49,7 +49,7 @@ fn create(factory: *mut sys::IClassFactory, outer: *mut sys::IUnknown, iid: &Gui
 #[test]
 fn att_20_the_factory_makes_the_object_when_the_runtime_asks_for_it_and_not_before() {
     let factory = factory(&CLASS);
-    assert_eq!(MADE.get(), 0);
+    holds!(ATT_20 rem, MADE.get() == 0);
     let (answer, object) = create(factory, core::ptr::null_mut(), &sys::IID_ICorProfilerCallback2);
     holds!(ATT_20 rem, (answer, MADE.get(), DROPPED.get()) == (HResult::S_OK, 1, 0));
     // SAFETY: a live factory, whose one reference is given up.

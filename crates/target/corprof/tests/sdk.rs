@@ -16,6 +16,9 @@ use support::FakeInfo;
 /// So long nothing takes that does not hang.
 const HANGS: Duration = Duration::from_secs(60);
 
+/// The module in whose callback it asks for its detach.
+const LEAVES: ModuleId = ModuleId(99);
+
 /// What the author of a test's profiler does, and what was seen. The client data is its address.
 struct Script {
     run: fn(&'static Script, &Session<'_>),
@@ -45,6 +48,13 @@ impl Script {
         let (said, waited) = self.heard.wait_timeout_while(said, HANGS, all).expect("no panic while locked");
         let said = said.clone();
         assert!(!waited.timed_out(), "nothing that begins with `{start}` in {said:?}");
+    }
+
+    /// Whether something that begins so is said in time.
+    fn says(&self, start: &str, time: Duration) -> bool {
+        let said = self.said.lock().expect("no panic while locked");
+        let all = |said: &mut Vec<String>| !said.iter().any(|one| one.starts_with(start));
+        !self.heard.wait_timeout_while(said, time, all).expect("no panic while locked").1.timed_out()
     }
 
     fn said(&self) -> Vec<String> {
@@ -98,7 +108,10 @@ impl<'rt> Profiler<'rt> for Scripted<'rt> {
         self.script.say("complete");
     }
 
-    fn module_load_finished(&self, _: &Runtime<'rt>, module: Module<'rt>, _: HResult) {
+    fn module_load_finished(&self, runtime: &Runtime<'rt>, module: Module<'rt>, _: HResult) {
+        if module.plain() == LEAVES {
+            runtime.detach();
+        }
         self.modules.added(module, || self.script.say(format!("loaded {}", module.plain().0)));
         self.script.wait_while_held();
     }
@@ -556,6 +569,27 @@ fn sbs_02_a_runtime_that_does_not_fit_is_refused_untouched() {
     // SAFETY: two live objects.
     let started = unsafe { sys::ICorProfilerCallback::Initialize(object.cast(), runtime.unknown()) };
     assert_eq!(HResult(started), HResult::E_FAIL);
+}
+
+#[test]
+fn det_19_a_detach_that_is_asked_for_in_a_callback_waits_for_that_callback() {
+    let runtime = runtime();
+    let script = Script::new(|_, session| session.wait_for_detach_request());
+    let object = attached(&runtime, script);
+    script.hold();
+    let address = object as usize;
+    let callback = std::thread::spawn(move || module_loaded(address as *mut sys::IUnknown, LEAVES.0));
+    // The callback does not return in time, so the profiler goes on.
+    let has_waited = script.says("detach_failed: CallbacksRunning", Duration::from_secs(20));
+    let requests_meanwhile = requests(&runtime);
+    script.release();
+    assert_eq!(callback.join().expect("no panic"), HResult::S_OK);
+    holds!(DET_19 rem, (has_waited, requests_meanwhile) == (true, 0), "{:?}", script.said());
+    // SAFETY: a live object; its callback panics, which asks the profiler to leave.
+    unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted(object.cast(), 4) };
+    script.until("detached");
+    holds!(DET_19 rem, requests(&runtime) == 1);
+    assert_eq!(release(object), 0);
 }
 
 #[test]
