@@ -4,7 +4,7 @@ use crate::faults::Faults;
 use crate::mutation;
 use crate::schedule::{self, Task};
 use corprof::{Guid, HResult};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
@@ -42,7 +42,22 @@ struct State {
     inside: HashMap<Task, u32>,
     /// Entries into it besides threads: an armed timer, a registered handler.
     resources: HashMap<&'static str, u32>,
+    /// The thread that has asked for the detach.
+    asker: Option<Task>,
+    /// Threads that have released a reference while they executed its code.
+    released_inside: HashSet<Task>,
     unmapped: u32,
+}
+
+impl State {
+    /// The clause that a thread in the code of an unmapped library breaks.
+    fn clause_of(&self, thread: &Task) -> &'static str {
+        match (self.asker.as_ref() == Some(thread), self.released_inside.contains(thread)) {
+            (true, true) => "DET-08",
+            (true, false) => "DET-05",
+            (false, _) => "DET-04",
+        }
+    }
 }
 
 /// A thread executes the library's code while this lives.
@@ -92,22 +107,32 @@ impl Library {
             self.faults.report("DET-05", "the library was given back more often than it was held");
             return;
         };
+        let this = schedule::current();
+        if state.inside.contains_key(&this) {
+            state.released_inside.insert(this);
+        }
         let left = if mutation::is("DET-05") { 0 } else { left };
         state.references = left;
         if left > 0 {
             return;
         }
         state.unmapped += 1;
-        let (threads, resources) = (state.inside.len(), state.resources.clone());
+        let resources = state.resources.clone();
+        let clauses: BTreeSet<&str> = state.inside.keys().map(|thread| state.clause_of(thread)).collect();
         drop(state);
         self.exports.unload();
         schedule::note("the library is unmapped", 0);
-        if threads > 0 && !mutation::is("DET-04") {
-            self.faults.report("DET-04", "the library was unmapped while a thread executed its code");
+        for clause in clauses.into_iter().filter(|_| !mutation::is("DET-04")) {
+            self.faults.report(clause, "the library was unmapped while a thread executed its code");
         }
         for (kind, _) in resources.into_iter().filter(|(_, count)| *count > 0 && !mutation::is("DET-04/2")) {
             self.faults.report("DET-04", format!("the library was unmapped while a way into it was open: {kind}"));
         }
+    }
+
+    /// The running thread has asked for the detach of a profiler in it.
+    pub fn is_asked_to_leave(&self) {
+        self.lock().asker = Some(schedule::current());
     }
 
     /// The running thread enters the library's code. Entering an unmapped library is a crash.

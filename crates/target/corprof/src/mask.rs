@@ -276,7 +276,7 @@ mod tests {
             };
             let refused = [AttachMask::from_bits(bit).err(), NotificationMask::from_bits(bit).err()];
             for forbidden in refused.into_iter().flatten() {
-                assert_eq!(clauses(forbidden), [(clause, bit)]);
+                holds!(ATT_19 rem, clauses(forbidden) == [(clause, bit)]);
                 holds!(ATT_19 rem, forbidden.to_string().contains(clause), "{forbidden}");
             }
             if let Err(forbidden) = HighAttachMask::from_bits(bit) {

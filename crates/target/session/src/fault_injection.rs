@@ -63,7 +63,7 @@ switches! {
         /// Requests the detach before the worker thread has ended.
         SkipJoin: "DET-04",
         /// Stops sampling by a flag alone, and does not wait for running handlers.
-        StopByFlagOnly: "DET-04",
+        StopByFlagOnly: "",
         /// Leaves its timers armed, and only removes them from the resource registry.
         LeaveTimersArmed: "DET-04",
         /// Holds no reference on the library while it requests the detach.

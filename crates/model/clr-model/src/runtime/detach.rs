@@ -55,6 +55,7 @@ impl Runtime {
         let expected = if expected == 0 { by_default } else { u64::from(expected) };
         profiler.lock().expected = expected;
         profiler.become_(Status::Detaching);
+        profiler.library.is_asked_to_leave();
         schedule::note("RequestProfilerDetach seals the profiler", 0);
         {
             let mut state = self.lock();

@@ -46,7 +46,7 @@ fn att_03_single_file_programs_are_known_by_what_they_export() {
 #[test]
 fn att_03_native_aot_is_recognised_and_refused() {
     let made = with_program(&library_exporting("DotNetRuntimeDebugHeader"));
-    assert_eq!(kind_and_version(&made).0, RuntimeKind::NativeAot);
+    holds!(ATT_03 rem, kind_and_version(&made).0 == RuntimeKind::NativeAot);
     holds!(ATT_03 rem, made.find().attachable == Err(Reason::NativeAot));
     made.socket_in("tmp");
     made.listening(&["/tmp"]);
