@@ -3,6 +3,7 @@
 //! The model crate does the checks. This module starts its runs as child processes of the same command, and prints the findings.
 
 use crate::args::{LabArgs, LabRunArgs};
+use crate::client_data;
 use crate::console::{Page, counted, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         library,
         library_for_heaps,
         class: args.clsid,
-        client_data: args.client_data.as_deref().map(client_data).transpose()?,
+        client_data: args.client_data.as_deref().map(lab_client_data).transpose()?,
         mode: if args.from_start { LoadMode::FromStart } else { LoadMode::Attach },
         wait: args.wait,
         runtime_versions: runtime_versions(&args.runtime_version),
@@ -79,8 +80,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         interrupted: &interrupted,
     }
     .run();
-    show(&report, args.json)?;
-    if interrupted.load(Ordering::SeqCst) {
+    let is_interrupted = interrupted.load(Ordering::SeqCst);
+    show(&report, args.json, is_interrupted)?;
+    if is_interrupted {
         note("remora: interrupted: unfinished runs were ended, and the verdicts are those of the other runs");
         return Ok(Exit::Interrupted);
     }
@@ -121,12 +123,12 @@ fn path_of(agent: &File) -> String {
 }
 
 /// The value of `--client-data`: a text, or `@` and a file.
-fn client_data(value: &str) -> Result<ClientData, Failure> {
+fn lab_client_data(value: &str) -> Result<ClientData, Failure> {
     let Some(file) = value.strip_prefix('@') else { return Ok(ClientData::Text(value.to_owned())) };
-    let whole = File::open(file).and_then(|_| Path::new(file).canonicalize());
-    let whole = whole
-        .map_err(|error| Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}")))?;
-    Ok(ClientData::File(whole))
+    client_data::content(file)?;
+    let whole = Path::new(file).canonicalize();
+    let unread = |error| Failure::Usage(format!("the file of `--client-data @{file}` cannot be found: {error}"));
+    whole.map(ClientData::File).map_err(unread)
 }
 
 /// The absolute path of a readable file; the runs find out whether it is a library.
@@ -147,7 +149,7 @@ fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {
     if given.is_empty() { cores() } else { given.to_vec() }
 }
 
-fn show(report: &Report, json: bool) -> Result<(), Failure> {
+fn show(report: &Report, json: bool, is_interrupted: bool) -> Result<(), Failure> {
     if json {
         return out(&Page::json(&LabOutput {
             mode: report.mode,
@@ -168,7 +170,9 @@ fn show(report: &Report, json: bool) -> Result<(), Failure> {
     };
     note(&format!("{} {were} made {how}; a seed repeats the runtime's side only", counted(report.runs, "run")));
     if report.left_out > 0 {
-        note(&format!("{} were left out: others of the same runtime had hung", counted(report.left_out, "run")));
+        let were = if report.left_out == 1 { "was" } else { "were" };
+        let why = if is_interrupted { "they had not begun" } else { "others of the same runtime had hung" };
+        note(&format!("{} {were} left out: {why}", counted(report.left_out, "run")));
     }
     Ok(())
 }

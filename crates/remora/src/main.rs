@@ -15,6 +15,7 @@ mod args;
 mod baseline;
 mod bounded;
 mod check;
+mod client_data;
 mod console;
 mod convert;
 mod detach;

@@ -7,6 +7,7 @@ mod run;
 use crate::args::model::{
     AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs,
 };
+use crate::client_data;
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -16,7 +17,6 @@ use remora_clr_model::desktop::{
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
 use remora_terminal::Table;
 use serde::Serialize;
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,6 @@ const ANSWERING: Duration = Duration::from_secs(2);
 const ENDING: Duration = Duration::from_secs(1);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Largest client data, bytes: a message has room for it.
-const MOST_CLIENT_DATA: u64 = 65_536;
 
 /// One runtime of a target, or a target without any, as JSON. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -248,21 +246,9 @@ fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure>
     let Some(value) = given else { return Ok(Vec::new()) };
     let data = match value.strip_prefix('@') {
         None => value.replace("{channel}", &client.channel_path().to_string_lossy()).into_bytes(),
-        Some(file) => {
-            let mut data = Vec::new();
-            let read =
-                std::fs::File::open(file).and_then(|file| file.take(MOST_CLIENT_DATA + 1).read_to_end(&mut data));
-            read.map_err(|error| {
-                Failure::Usage(format!("the file of `--client-data @{file}` cannot be read: {error}"))
-            })?;
-            data
-        }
+        Some(file) => client_data::content(file)?,
     };
-    if data.len() as u64 > MOST_CLIENT_DATA {
-        return Err(Failure::Usage(format!(
-            "client data of more than {MOST_CLIENT_DATA} bytes is not sent; give less"
-        )));
-    }
+    client_data::require_fit(&data)?;
     Ok(data)
 }
 

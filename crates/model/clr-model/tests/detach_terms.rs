@@ -242,7 +242,7 @@ fn det_05_a_thread_of_ones_own_that_asks_holds_its_own_reference() {
         let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::WithoutReference);
         });
-        holds!(DET_05 sim, found == ["DET-04"], "{version:?}");
+        holds!(DET_05 sim, found == ["DET-05"], "{version:?}");
     }
 }
 
@@ -257,7 +257,7 @@ fn det_08_the_reference_goes_and_the_thread_ends_in_one_step_and_both_orders_are
         let found = faults_of(version, |world| {
             asks_and_leaves(world, Leaving::ReferenceFirst);
         });
-        holds!(DET_08 sim, found == ["DET-04"], "{version:?}: two steps are a race");
+        holds!(DET_08 sim, found == ["DET-08"], "{version:?}: two steps are a race");
     }
 }
 

@@ -1,6 +1,7 @@
 //! `remora model run`: this process becomes the target, or starts one that does.
 
 use crate::args::model::{RunArgs, scenario_names};
+use crate::client_data::regular;
 use crate::console::{line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -68,7 +69,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
 
 fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
     let mut text = String::new();
-    let read = std::fs::File::open(file).and_then(|opened| {
+    let read = regular(file).and_then(|opened| {
         // One byte more than it may have: the parser says so.
         opened.take(AppConfig::LARGEST as u64 + 1).read_to_string(&mut text)
     });

@@ -7,6 +7,7 @@ use crate::differences::RuntimeVersion;
 use crate::machine::{Account, AttachError, AttachOptions, HostingClient, RuntimeEntry, attach_with};
 use corprof::HResult;
 use remora_clr_abi::Live;
+use rustix::process::Signal;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -190,7 +191,8 @@ impl Client {
         self.remote.answers_within(patience)
     }
 
-    /// Ends the target, and waits until its socket is gone. One that does not answer gets SIGTERM.
+    /// Ends the target, and waits until its socket is gone. One that does not answer gets SIGTERM, also if it is stopped, and after half the
+    /// time SIGKILL.
     ///
     /// # Errors
     /// It does not end.
@@ -198,20 +200,36 @@ impl Client {
         let peer = self.remote.peer();
         match (self.ask(&Question::Stop), peer) {
             (Ok(_), _) => {}
-            (Err(_), Some(process)) if self.remote.peer() == peer => {
-                // An error means that it has ended.
-                let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
-            }
+            (Err(_), Some(_)) if self.remote.peer() == peer => self.signal([Signal::TERM, Signal::CONT]),
             (Err(error), _) => return Err(error),
         }
+        if self.is_gone_within(patience / 2) {
+            return Ok(());
+        }
+        if peer.is_some() && self.remote.peer() == peer {
+            self.signal([Signal::KILL]);
+        }
+        if self.is_gone_within(patience / 2) { Ok(()) } else { Err(ClientError::Broken(ErrorKind::TimedOut.into())) }
+    }
+
+    fn signal<const N: usize>(&self, signals: [Signal; N]) {
+        for signal in signals {
+            if let Some(process) = self.remote.peer() {
+                // An error means that it has ended.
+                let _ = rustix::process::kill_process(process, signal);
+            }
+        }
+    }
+
+    fn is_gone_within(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         while UnixStream::connect(&self.remote.socket).is_ok() {
             if Instant::now() >= deadline {
-                return Err(ClientError::Broken(ErrorKind::TimedOut.into()));
+                return false;
             }
             std::thread::sleep(INTERVAL);
         }
-        Ok(())
+        true
     }
 
     fn ask(&self, question: &Question) -> Result<Answer, ClientError> {
