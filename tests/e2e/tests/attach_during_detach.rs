@@ -11,8 +11,8 @@ use remora_holds::holds;
 /// Exit codes of `remora`, from docs/reference/exit-codes.md.
 const SLOT_TAKEN: i32 = 17;
 const UNCLEAN: i32 = 40;
-/// Requests of another runtime while the detach is held: many times what an attach takes.
-const REQUESTS: usize = 50;
+/// Requests of another runtime while the detach is held. Each takes as long as an attach, and Remora waits 5 s.
+const REQUESTS: usize = 5;
 
 #[test]
 fn det_11_an_attach_waits_for_another_detach_at_each_of_its_steps_and_then_works() {
@@ -23,12 +23,13 @@ fn det_11_an_attach_waits_for_another_detach_at_each_of_its_steps_and_then_works
             let folder = support::open_folder();
             let mut stage = Stage::start_with(runtime, &[("TMPDIR", folder.path().to_str().unwrap())]);
             let (held, _) = stage.held_in_detach(step);
-            // .NET Core 3.1 refuses as long as a callback runs, and waits only afterwards.
-            if runtime.major() < 6 && step == DetachStep::Evacuation {
-                let refused = Recording::of(stage.target(), &[]).finished;
-                holds!(DET_11 clr rem, refused.has_failed_with(SLOT_TAKEN, &[]), "{refused}");
+            // Before .NET 6 there is one place, and Remora sees whose library is mapped.
+            if runtime.major() < 6 {
+                if step != DetachStep::Freed {
+                    let refused = Recording::of(stage.target(), &[]).finished;
+                    holds!(DET_11 clr rem, refused.has_failed_with(SLOT_TAKEN, &[]), "{refused}");
+                }
                 held.leave(0);
-                stage.gone();
                 continue;
             }
             let mut recording = Recording::start(stage.target(), &["--event", "wall"]);
@@ -46,8 +47,8 @@ fn det_11_an_attach_waits_for_another_detach_at_each_of_its_steps_and_then_works
             recording.wait_until_it_samples();
             recording.wait_until_samples_are_handed_over();
             let recorded = recording.stop();
-            // Since .NET 6 the agent stays: the runtime miscounts after a main profiler has left (DET-18).
-            recorded.ended_with(if runtime.major() < 6 { 0 } else { UNCLEAN });
+            // The agent stays: since .NET 6 the runtime miscounts after a main profiler has left (DET-18).
+            recorded.ended_with(UNCLEAN);
             holds!(DET_11 clr rem, recorded.samples() > 0, "{step:?}: {}", recorded.finished);
         }
     });
