@@ -359,11 +359,11 @@ fn det_20_outside_of_callbacks_every_question_is_refused_and_only_metadata_that_
         for question in QUESTIONS.iter().chain(&[open_metadata.as_str()]) {
             holds!(DET_20 clr, own.refused(question) == DETACHING, "{question}");
         }
-        holds!(DET_20 clr, own.done(SCOPE) == scope, "the runtime does not stop such a call: a profiler has to");
+        assert_eq!(own.done(SCOPE), scope, "the runtime does not stop such a call: a profiler has to");
         held.leave(0);
         stage.seat("ProfilerDetachSucceeded");
         stage.seat("Released");
-        holds!(DET_20 clr, own.done(SCOPE) == scope, "its own references on metadata and library outlive the profiler");
+        assert_eq!(own.done(SCOPE), scope, "its own references on metadata and library outlive the profiler");
         own.done("give-back");
         own.leave(0);
         until("the library is unmapped", || !stage.is_mapped());

@@ -39,7 +39,7 @@ switches! {
         /// Trusts its method cache although an unload has been reported since.
         KeepUnloadedMethods: "CAT-09",
         /// Lets an unload continue during the look-up of its code.
-        SkipUnloadBarrier: "CAT-08 CAT-09",
+        SkipUnloadBarrier: "CAT-09",
         /// Lets an unload continue while samples from before it still wait.
         ReleaseUnloadsEarly: "CAT-09",
         /// Counts an unload notice twice.
@@ -91,7 +91,7 @@ switches! {
         /// Does not describe a module whose id was used before.
         NameModulesOnce: "CAT-05",
         /// While it tracks the heap, does not notice that the recorder has disconnected.
-        IgnoreDisconnectInWatch: "DET-16",
+        IgnoreDisconnectInWatch: "",
         /// Counts new objects whatever it costs.
         CountAtAnyCost: "GCH-02 GCH-03",
         /// Reports what is left of a collection that it did not see begin.

@@ -162,7 +162,7 @@ mod tests {
         modules.forget(&unloads(7, 0), 0);
         modules.forget(&unloads(8, 0), 0);
         modules.enumerates();
-        assert!(!modules.wants(7) && !modules.wants(8), "before the fork it was one, after it may be another");
+        holds!(CAT_06 rem, !modules.wants(7) && !modules.wants(8), "before the fork it was one, after it may be another");
         holds!(CAT_06 rem, reported(&mut modules) == [(7, 0, Some(1)), (7, 0, None), (8, 0, None)]);
     }
 
@@ -174,11 +174,11 @@ mod tests {
         modules.forget(&unloads(7, 4), 6);
         assert!(!modules.wants(7), "it was enumerated before it went");
         modules.enumerates();
-        assert!(modules.wants(7));
+        holds!(CAT_05 rem, modules.wants(7));
         modules.is(7, Some(2));
         // The notice comes again until unloads are released, and does not concern the successor.
         modules.forget(&unloads(7, 4), 6);
-        assert_eq!(reported(&mut modules), [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
+        holds!(CAT_05 rem, reported(&mut modules) == [(7, 0, Some(1)), (7, 5, None), (7, 5, Some(2))]);
         // An id unloaded without having been enumerated.
         modules.forget(&unloads(9, 6), 8);
         modules.enumerates();
@@ -194,7 +194,7 @@ mod tests {
         modules.forget(&[Unload::Anything], 6);
         holds!([CAT_05 CAT_09] rem, !modules.wants(7) && !modules.wants(8));
         modules.enumerates();
-        assert!(modules.wants(7) && modules.wants(8));
+        holds!([CAT_05 CAT_09] rem, modules.wants(7) && modules.wants(8));
         modules.is(7, Some(1));
         modules.is(8, Some(2));
         modules.tell(|_| false);
