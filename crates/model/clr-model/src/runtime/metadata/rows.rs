@@ -173,7 +173,7 @@ impl Rows {
         self.rows.get(&(kind | row_of(token))).ok_or(NO_ROW)
     }
 
-    /// The number of rows of a kind: without contents, methods have sparse rows, and the last one counts.
+    /// The number of rows of a kind. No kind has holes.
     pub(super) fn count(&self, kind: u32) -> u32 {
         self.rows.range(kind..=kind | ROW).next_back().map_or(0, |(token, _)| row_of(*token))
     }
