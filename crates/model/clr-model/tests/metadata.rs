@@ -249,6 +249,56 @@ fn every_row_of_a_table_exists_whatever_else_the_program_loads() {
     });
 }
 
+#[test]
+fn offsets_in_heaps_are_the_same_for_every_reader_whatever_it_asks_first() {
+    answered(|world| {
+        let module = world.runtime.load_module_called(CALLED);
+        for name in ["Pay", "Count"] {
+            world.runtime.make_function_called(module, true, Some(name));
+        }
+        let (_, script, _) = world.attached(Script::new());
+        let mut name = std::ptr::null();
+        let object = script.open_metadata(module.0).unwrap();
+        // SAFETY: live metadata and a place.
+        let code =
+            unsafe { sys::IMetaDataImport::GetNameFromToken(object as *mut _, METHODS << 24 | 2, &raw mut name) };
+        assert_eq!(HResult(code), HResult::S_OK);
+        let first = Tables(as_interface(object, sys::IID_IMetaDataTables).cast());
+        release(object as *mut sys::IUnknown);
+        let second = Tables::of(&script, module.0);
+        let both = || [TYPES, METHODS].map(|table| [&first, &second].map(|tables| tables.cells(table)));
+        let before = both();
+        assert!(before.iter().all(|[first, second]| first == second), "{before:?}");
+        world.runtime.make_function_called(module, true, Some("Add"));
+        let after = both();
+        assert!(after.iter().all(|[first, second]| first == second), "{after:?}");
+        assert_eq!(Tables::of(&script, module.0).cells(METHODS), after[1][0], "also for a new reader");
+        assert_eq!(after[1][0][..before[1][0].len()], before[1][0], "what is there stays where it is");
+    });
+}
+
+#[test]
+fn the_bytes_of_a_row_are_those_of_its_columns_also_after_the_module_has_grown() {
+    answered(|world| {
+        let module = world.runtime.load_module(false);
+        world.runtime.define_class(Some(module), None);
+        let (_, script, _) = world.attached(Script::new());
+        let tables = Tables::of(&script, module.0);
+        // The last column of a type: the first of its methods.
+        let (row, column, place) = (3, 5, 12);
+        let stored = || {
+            let bytes = tables.row(TYPES, row).unwrap();
+            // SAFETY: a row of a type has 14 bytes, and stays while the metadata is open.
+            u32::from(unsafe { bytes.add(place).cast::<u16>().read_unaligned() })
+        };
+        for methods in 0..3 {
+            assert_eq!(tables.cell(TYPES, row, column), Ok(METHODS << 24 | (methods + 1)));
+            assert_eq!(stored(), methods + 1);
+            world.runtime.make_function(module, true);
+        }
+    });
+}
+
 fn release(object: *mut sys::IUnknown) {
     // SAFETY: the caller owns this reference.
     unsafe { sys::IUnknown::Release(object) };

@@ -78,7 +78,7 @@ impl Scope {
         // SAFETY: not null, so the caller guarantees a valid place.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
-            let tokens = look(&self.rows()?).ok_or(NO_ROW)?;
+            let tokens = look(&*self.rows()?).ok_or(NO_ROW)?;
             if tokens.is_empty() {
                 write_answers! { count => 0 }
                 return Ok(HResult::S_FALSE);

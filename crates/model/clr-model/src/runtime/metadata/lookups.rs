@@ -82,7 +82,7 @@ impl Scope {
     pub(super) unsafe fn find_method_of(&self, args: args::FindMethod) -> Answer {
         // SAFETY: the caller guarantees them.
         let wanted = unsafe { Wanted::of(args.szName, args.pvSigBlob, args.cbSigBlob) }?;
-        found(wanted.member(&self.rows()?, METHODS, args.td), METHOD, args.pmb)
+        found(wanted.member(&*self.rows()?, METHODS, args.td), METHOD, args.pmb)
     }
 
     /// # Safety
@@ -90,7 +90,7 @@ impl Scope {
     pub(super) unsafe fn find_field_of(&self, args: args::FindField) -> Answer {
         // SAFETY: the caller guarantees them.
         let wanted = unsafe { Wanted::of(args.szName, args.pvSigBlob, args.cbSigBlob) }?;
-        found(wanted.member(&self.rows()?, FIELDS, args.td), FIELD, args.pmb)
+        found(wanted.member(&*self.rows()?, FIELDS, args.td), FIELD, args.pmb)
     }
 
     /// Methods come first. Without any member, the place gets an invalid field.

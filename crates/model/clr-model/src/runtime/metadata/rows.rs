@@ -46,6 +46,7 @@ pub(super) const PROPERTIES: Owners = Owners { kind: PROPERTY_MAP, column: 1, it
 pub(super) const EVENTS: Owners = Owners { kind: EVENT_MAP, column: 1, items: EVENT };
 
 /// All rows of a module.
+#[derive(Debug)]
 pub(super) struct Rows {
     rows: BTreeMap<u32, Row>,
     pub(super) texts: BTreeMap<u32, String>,

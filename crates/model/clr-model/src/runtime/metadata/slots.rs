@@ -251,7 +251,7 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
-        write_address(&self.rows()?, args.tk, args.pulCodeRVA, args.pdwImplFlags)
+        write_address(&*self.rows()?, args.tk, args.pulCodeRVA, args.pdwImplFlags)
     }
 
     unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
