@@ -283,11 +283,27 @@ impl Contents {
         self.add(METHOD_SPEC, [Cell::Token(method), arguments.into()])
     }
 
-    /// A text of the program.
+    /// A text of the program. Equal texts are one.
     pub fn user_string(&mut self, text: &str) -> u32 {
+        if let Some((offset, _)) = self.texts.iter().find(|(_, known)| *known == text) {
+            return TEXT | offset;
+        }
         let token = TEXT | self.end_of_texts;
         self.texts.insert(self.end_of_texts, text.to_owned());
         self.end_of_texts += stored_text(text).len() as u32;
         token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_used_twice_is_stored_once() {
+        let mut contents = Contents::new();
+        let [first, other, again] = ["put", "none", "put"].map(|text| contents.user_string(text));
+        assert_eq!((first, again, contents.texts.len()), (TEXT | 1, TEXT | 1, 2));
+        assert_eq!(other, TEXT | (1 + stored_text("put").len() as u32));
     }
 }
