@@ -7,8 +7,8 @@ use super::codes::{NO_ROW, PRIVATE_STATIC, SHA1};
 use crate::runtime::metadata_contents::stored::stored_text;
 use crate::runtime::metadata_contents::tokens::{
     ADDRESS, ASSEMBLY, ASSEMBLY_REFERENCE, CONSTANT, EVENT, EVENT_MAP, FIELD, MEMBER_REFERENCE, METHOD, MODULE,
-    MODULE_REFERENCE, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, ROW, SEMANTICS, TEXT, TYPE,
-    TYPE_REFERENCE, kind_of, row_of,
+    MODULE_REFERENCE, NESTED, NO_TYPE, PARAMETER, PROPERTY, PROPERTY_MAP, ROW, SEMANTICS, TEXT, TYPE, TYPE_REFERENCE,
+    kind_of, row_of,
 };
 use crate::runtime::metadata_contents::{Cell, Row};
 use corprof::HResult;
@@ -184,7 +184,7 @@ impl Rows {
         match kind_of(token) {
             TEXT => row_of(token) < self.end_of_texts(),
             // These tables have no tokens.
-            CONSTANT | EVENT_MAP | PROPERTY_MAP | SEMANTICS | OVERRIDE | NESTED => false,
+            CONSTANT | EVENT_MAP | PROPERTY_MAP | SEMANTICS | NESTED => false,
             _ => self.rows.contains_key(&token),
         }
     }

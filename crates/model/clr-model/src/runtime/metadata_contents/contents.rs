@@ -7,8 +7,8 @@
 use super::stored::stored_text;
 use super::tokens::{
     ADDRESS, ATTRIBUTE, CONSTANT, CONSTRAINT, EVENT, EVENT_MAP, FIELD, IMPLEMENTED, MEMBER_REFERENCE, METHOD,
-    METHOD_SPEC, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE,
-    TYPE_PARAMETER, TYPE_REFERENCE, TYPE_SPEC, kind_of,
+    METHOD_SPEC, NESTED, NO_TYPE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE, TYPE_PARAMETER,
+    TYPE_REFERENCE, TYPE_SPEC, kind_of,
 };
 use corprof::Guid;
 use std::collections::BTreeMap;
@@ -256,11 +256,6 @@ impl Contents {
     /// What a method is to a property or an event (source: corhdr.h, CorMethodSemanticsAttr).
     pub fn accessor(&mut self, semantic: u32, method: u32, association: u32) {
         self.add(SEMANTICS, [semantic.into(), Cell::Token(method), Cell::Token(association)]);
-    }
-
-    /// The method of a type that overrides another one.
-    pub fn override_with(&mut self, class: u32, body: u32, declaration: u32) {
-        self.add(OVERRIDE, [class, body, declaration].map(Cell::Token));
     }
 
     /// A member of another module, or of a generic type's instance.
