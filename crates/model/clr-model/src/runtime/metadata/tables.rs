@@ -119,7 +119,10 @@ impl Scope {
     }
 
     /// Bytes of a heap.
-    pub(super) fn heap_size(&self, size: impl Fn(&Heaps) -> u32, place: *mut u32) -> Answer {
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn heap_size(&self, size: impl Fn(&Heaps) -> u32, place: *mut u32) -> Answer {
         answered! { place => size(&*self.filled_heaps()?) }
     }
 
@@ -133,7 +136,10 @@ impl Scope {
     }
 
     /// A blob or a user string.
-    pub(super) fn blob_at(
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn blob_at(
         &self,
         heap: impl Fn(&Heaps) -> &Heap,
         offset: u32,
@@ -160,7 +166,10 @@ impl Scope {
     }
 
     /// The place behind an entry of a heap.
-    pub(super) fn next_in(&self, next: impl Fn(&Heaps) -> Option<u32>, place: *mut u32) -> Answer {
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn next_in(&self, next: impl Fn(&Heaps) -> Option<u32>, place: *mut u32) -> Answer {
         let next = next(&*self.filled_heaps()?);
         write_answers! { place => next.unwrap_or(0) }
         Ok(if next.is_some() { HResult::S_OK } else { HResult::S_FALSE })
