@@ -9,6 +9,7 @@ use remora_clr_model::runtime::Called;
 use remora_clr_model::schedule;
 use remora_clr_model::scripted::Script;
 use remora_holds::holds;
+use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{World, application, faults_of, in_one, in_worlds, join};
@@ -61,13 +62,14 @@ fn classes_and_methods_are_reported_with_their_names_and_found_by_them() {
 fn each_module_has_an_id_and_only_its_own_rows() {
     answered(|world| {
         let modules = [world.runtime.load_module(false), world.runtime.load_module(true)];
-        let functions = modules.map(|module| world.runtime.make_function(module, true).0);
+        let functions = [0, 1, 1].map(|module| world.runtime.make_function(modules[module], true).0);
         let (_, script, profiler) = world.attached(Script::new());
         let metadata = modules.map(|module| script.metadata(module.0).unwrap());
         assert_ne!(metadata[0].scope().unwrap().1, metadata[1].scope().unwrap().1);
         let tokens = functions.map(|function| script.first_function_info(function).unwrap().2);
-        assert!(metadata[0].is_valid(tokens[0]) && !metadata[0].is_valid(tokens[1]));
-        assert_eq!(metadata[1].method(tokens[0]), Err(NO_ROW));
+        assert_eq!(tokens, [0x0600_0001, 0x0600_0001, 0x0600_0002]);
+        assert!(metadata[0].is_valid(tokens[0]) && !metadata[0].is_valid(tokens[2]));
+        assert_eq!(metadata[0].method(tokens[2]), Err(NO_ROW));
         assert_eq!(profiler.metadata.count(), 2);
         drop(metadata);
         assert_eq!(profiler.metadata.count(), 0);
@@ -166,6 +168,135 @@ fn as_interface(object: usize, interface: Guid) -> *mut sys::IUnknown {
     let code = unsafe { sys::IUnknown::QueryInterface(object as *mut sys::IUnknown, &interface, &raw mut found) };
     assert_eq!(HResult(code), HResult::S_OK);
     found.cast()
+}
+
+/// Another interface of open metadata, released on drop.
+struct Tables(*mut sys::IMetaDataTables);
+
+/// Tables of types and methods.
+const TYPES: u32 = 2;
+const METHODS: u32 = 6;
+
+impl Tables {
+    fn of(script: &Script, module: usize) -> Tables {
+        let object = script.open_metadata(module).unwrap();
+        let tables = as_interface(object, sys::IID_IMetaDataTables);
+        release(object as *mut sys::IUnknown);
+        Tables(tables.cast())
+    }
+
+    /// Rows and columns of a table.
+    fn size(&self, table: u32) -> (u32, u32) {
+        let (mut rows, mut columns) = (0, 0);
+        let null = null_mut();
+        // SAFETY: this reference keeps the object alive; null or local places.
+        let code = unsafe {
+            let places = (&raw mut rows, &raw mut columns);
+            sys::IMetaDataTables::GetTableInfo(self.0, table, null, places.0, places.1, null, null.cast())
+        };
+        assert_eq!(HResult(code), HResult::S_OK);
+        (rows, columns)
+    }
+
+    fn cell(&self, table: u32, row: u32, column: u32) -> Result<u32, HResult> {
+        let mut value = 0;
+        // SAFETY: this reference keeps the object alive; a local place.
+        let code = HResult(unsafe { sys::IMetaDataTables::GetColumn(self.0, table, column, row, &raw mut value) });
+        if code == HResult::S_OK { Ok(value) } else { Err(code) }
+    }
+
+    fn row(&self, table: u32, row: u32) -> Result<*const u8, HResult> {
+        let mut place = null_mut();
+        // SAFETY: this reference keeps the object alive; a local place.
+        let code = HResult(unsafe { sys::IMetaDataTables::GetRow(self.0, table, row, &raw mut place) });
+        if code == HResult::S_OK { Ok(place.cast_const().cast()) } else { Err(code) }
+    }
+
+    /// Every cell of a table, row after row.
+    fn cells(&self, table: u32) -> Vec<Result<u32, HResult>> {
+        let (rows, columns) = self.size(table);
+        let places = (1..=rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        places.map(|(row, column)| self.cell(table, row, column)).collect()
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        release(self.0.cast());
+    }
+}
+
+#[test]
+fn every_row_of_a_table_exists_whatever_else_the_program_loads() {
+    answered(|world| {
+        let runtime = &world.runtime;
+        let modules = [false, true].map(|collectible| runtime.load_module(collectible));
+        for module in [modules[0], modules[1], modules[1], modules[0]] {
+            runtime.make_function(module, true);
+            runtime.make_dynamic_function();
+            runtime.define_array(runtime.define_class(Some(module), None));
+        }
+        let (_, script, _) = world.attached(Script::new());
+        for module in modules {
+            let (tables, metadata) = (Tables::of(&script, module.0), script.metadata(module.0).unwrap());
+            assert_eq!([TYPES, METHODS].map(|table| tables.size(table).0), [4, 2]);
+            for (table, count) in [(TYPES, 4), (METHODS, 2)] {
+                assert!(tables.cells(table).iter().all(Result::is_ok), "{:?}", tables.cells(table));
+                assert!((1..=count).all(|row| tables.row(table, row).is_ok() && metadata.is_valid(table << 24 | row)));
+            }
+            assert!((1..=2).all(|row| metadata.method(METHODS << 24 | row).is_ok()));
+        }
+    });
+}
+
+#[test]
+fn offsets_in_heaps_are_the_same_for_every_reader_whatever_it_asks_first() {
+    answered(|world| {
+        let module = world.runtime.load_module_called(CALLED);
+        for name in ["Pay", "Count"] {
+            world.runtime.make_function_called(module, true, Some(name));
+        }
+        let (_, script, _) = world.attached(Script::new());
+        let mut name = std::ptr::null();
+        let object = script.open_metadata(module.0).unwrap();
+        // SAFETY: live metadata and a place.
+        let code =
+            unsafe { sys::IMetaDataImport::GetNameFromToken(object as *mut _, METHODS << 24 | 2, &raw mut name) };
+        assert_eq!(HResult(code), HResult::S_OK);
+        let first = Tables(as_interface(object, sys::IID_IMetaDataTables).cast());
+        release(object as *mut sys::IUnknown);
+        let second = Tables::of(&script, module.0);
+        let both = || [TYPES, METHODS].map(|table| [&first, &second].map(|tables| tables.cells(table)));
+        let before = both();
+        assert!(before.iter().all(|[first, second]| first == second), "{before:?}");
+        world.runtime.make_function_called(module, true, Some("Add"));
+        let after = both();
+        assert!(after.iter().all(|[first, second]| first == second), "{after:?}");
+        assert_eq!(Tables::of(&script, module.0).cells(METHODS), after[1][0], "also for a new reader");
+        assert_eq!(after[1][0][..before[1][0].len()], before[1][0], "what is there stays where it is");
+    });
+}
+
+#[test]
+fn the_bytes_of_a_row_are_those_of_its_columns_also_after_the_module_has_grown() {
+    answered(|world| {
+        let module = world.runtime.load_module(false);
+        world.runtime.define_class(Some(module), None);
+        let (_, script, _) = world.attached(Script::new());
+        let tables = Tables::of(&script, module.0);
+        // The last column of a type: the first of its methods.
+        let (row, column, place) = (3, 5, 12);
+        let stored = || {
+            let bytes = tables.row(TYPES, row).unwrap();
+            // SAFETY: a row of a type has 14 bytes, and stays while the metadata is open.
+            u32::from(unsafe { bytes.add(place).cast::<u16>().read_unaligned() })
+        };
+        for methods in 0..3 {
+            assert_eq!(tables.cell(TYPES, row, column), Ok(METHODS << 24 | (methods + 1)));
+            assert_eq!(stored(), methods + 1);
+            world.runtime.make_function(module, true);
+        }
+    });
 }
 
 fn release(object: *mut sys::IUnknown) {

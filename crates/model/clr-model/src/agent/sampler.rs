@@ -3,7 +3,7 @@
 use super::Process;
 use super::queue::Queue;
 use crate::library::Library;
-use crate::runtime::Runtime;
+use crate::runtime::{FunctionTruth, Runtime};
 use crate::schedule;
 use remora_sampler::RawSample;
 use remora_session::fault_injection::{self, InjectedFault};
@@ -24,8 +24,8 @@ pub struct Sampler {
     lost: AtomicU64,
     /// Samples between handlers and worker.
     pub(super) ring: Queue<Vec<u64>>,
-    /// The true stack of each sample, by its number: the tokens of its functions.
-    truth: Mutex<HashMap<u64, Vec<Option<u32>>>>,
+    /// The true stack of each sample, by its number.
+    truth: Mutex<HashMap<u64, Vec<Option<FunctionTruth>>>>,
 }
 
 impl Sampler {
@@ -98,7 +98,7 @@ impl Sampler {
     }
 
     /// The true stack of a sample, leaf first.
-    pub fn truth(&self, number: u64) -> Vec<Option<u32>> {
+    pub fn truth(&self, number: u64) -> Vec<Option<FunctionTruth>> {
         self.truth.lock().expect("no panic while locked").get(&number).cloned().unwrap_or_default()
     }
 

@@ -3,9 +3,9 @@
 //! An id becomes enumerable before its load event, and stops before its unload event (seed 002); "the event is always last". Ids are never
 //! reused, so a stale one is recognised. Code addresses are reused at once, which makes late lookups wrong.
 
-use super::Runtime;
 use super::calls::{call_all, high, low};
 use super::metadata_contents::Contents;
+use super::{Runtime, metadata};
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
@@ -60,6 +60,15 @@ pub struct Called {
     pub class: &'static str,
 }
 
+/// Which function it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionTruth {
+    /// The name of its module's file without the extension; `None` for a dynamic function.
+    pub module: Option<String>,
+    /// Its token in the module.
+    pub token: u32,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// Without names, its id is its name.
@@ -73,8 +82,13 @@ pub(super) struct Module {
     pub(super) has_loaded_class: bool,
     /// Further types of its contents that are loaded.
     pub(super) loaded: BTreeSet<u32>,
+    /// Methods that have run, in a module without contents: the rows of its methods have no holes.
+    pub(super) methods: u32,
+    /// Classes that were defined while the program runs. Their rows follow those of the contents.
+    pub(super) defined: u32,
     /// Metadata rows that profilers have added.
     pub(super) emitted: u32,
+    pub(super) metadata: metadata::Built,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
     /// Its address if it has no such image. There is memory in processes that load foreign libraries.
@@ -169,6 +183,13 @@ impl Code {
         self.made
     }
 
+    /// The row of a module's next method.
+    fn next_method(&mut self, module: Option<ModuleId>) -> Option<u32> {
+        let known = self.modules.get_mut(&module?)?;
+        known.methods += 1;
+        Some(known.methods)
+    }
+
     /// The address for a module's code: precompiled code lies in the module's image, if it has one.
     fn place_in(&mut self, module: ModuleId, jitted: bool) -> u64 {
         let image = self.modules.get_mut(&module).and_then(|module| module.image.as_mut()).filter(|_| !jitted);
@@ -202,7 +223,7 @@ impl Code {
         self.insert_function(module, declared, jitted, name)
     }
 
-    /// Without a token, it gets the next one.
+    /// Without a token, it gets its module's next one.
     fn insert_function(
         &mut self,
         module: Option<ModuleId>,
@@ -216,7 +237,8 @@ impl Code {
         };
         let serial = self.next();
         let function = FunctionId(FIRST_FUNCTION + serial * 0x10);
-        let token = token.unwrap_or(METHOD_DEFINITION | serial as u32);
+        let row = token.is_none().then(|| self.next_method(module)).flatten().unwrap_or(serial as u32);
+        let token = token.unwrap_or(METHOD_DEFINITION | row);
         let (first, better, is_compiled) = (start, Vec::new(), !jitted);
         let made = Function { module, token, name, jitted, enumerable: false, is_compiled, start, first, better };
         self.functions.insert(function, made);
@@ -489,11 +511,12 @@ impl Runtime {
         self.lock().code.functions.get(&function).map(|function| function.start)
     }
 
-    /// The correct token of the function at an address, whatever happened to its id.
-    pub fn truth_at(&self, address: u64) -> Option<u32> {
+    /// The name of the module and the token of the function at an address, whatever happened to its id.
+    pub fn truth_at(&self, address: u64) -> Option<FunctionTruth> {
         let state = self.lock();
-        let function = state.code.function_at(address)?;
-        state.code.functions.get(&function).map(|function| function.token)
+        let function = state.code.functions.get(&state.code.function_at(address)?)?;
+        let named = |module: ModuleId| state.code.modules.get(&module).map(|known| known.assembly_name(module));
+        Some(FunctionTruth { module: function.module.and_then(named), token: function.token })
     }
 
     /// The IL of a method, if the method exists.

@@ -265,9 +265,15 @@ impl Runtime {
     fn add_class(&self, module: Option<ModuleId>, parent: Option<ClassId>, element: Option<ClassId>) -> ClassId {
         let id = {
             let mut state = self.lock();
-            let contents = module.and_then(|module| state.code.modules.get(&module)?.contents.as_ref());
-            let rows_before = contents.map_or(ROWS_BEFORE, |contents| contents.count_of_types());
-            let token = TYPE_DEFINITION | (rows_before + state.heap.made as u32 + 1);
+            let serial = state.heap.made as u32 + 1;
+            let row = match module.and_then(|module| state.code.modules.get_mut(&module)) {
+                Some(known) => {
+                    known.defined += 1;
+                    known.contents.as_ref().map_or(ROWS_BEFORE, |contents| contents.count_of_types()) + known.defined
+                }
+                None => ROWS_BEFORE + serial,
+            };
+            let token = TYPE_DEFINITION | row;
             state.heap.insert_class(Class { module, token, parent, element })
         };
         self.tell_class_loads(id);

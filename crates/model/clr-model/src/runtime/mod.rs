@@ -35,7 +35,7 @@ mod tiering;
 
 pub use attach::{Answer, AttachRequest, NamedRequest};
 pub use client_data::FREED;
-pub use code::{Called, Code, FunctionId, ModuleId, Step};
+pub use code::{Called, Code, FunctionId, FunctionTruth, ModuleId, Step};
 pub use gc_mode::GcMode;
 pub use heap::{ClassId, LARGE, ObjectId, ObjectKey, Shape};
 pub use leftovers::ThreadInterference;

@@ -9,7 +9,7 @@ use super::rows::Rows;
 use crate::mutation;
 use crate::runtime::Runtime;
 use crate::runtime::answers::{wanted, write_answers};
-use crate::runtime::info::invalid_if;
+use crate::runtime::info::{invalid_if, refuse_if};
 use corprof::{HResult, sys};
 use remora_clr_abi::Answer;
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 /// The distance between two list numbers, which look like addresses.
 const SPACING: usize = 0x40;
 const FIRST: usize = 0x0C00_0000;
+/// A profiler that never closes its lists gets no further one. A live runtime would run out of memory.
+const MOST_OPEN: usize = 10_000;
 
 /// The open lists of all profilers.
 #[derive(Default)]
@@ -31,11 +33,13 @@ struct List {
 }
 
 impl Lists {
-    fn begin(&mut self, tokens: Vec<u32>) -> usize {
+    /// The number of a new list; E_OUTOFMEMORY if [`MOST_OPEN`] are open.
+    fn begin(&mut self, tokens: Vec<u32>) -> Result<usize, HResult> {
+        refuse_if(self.open.len() >= MOST_OPEN, HResult::E_OUTOFMEMORY)?;
         self.made += 1;
         let number = FIRST + self.made * SPACING;
         self.open.insert(number, List { tokens, at: 0 });
-        number
+        Ok(number)
     }
 }
 
@@ -78,12 +82,12 @@ impl Scope {
         // SAFETY: not null, so the caller guarantees a valid place.
         let mut number = unsafe { cursor.read() } as usize;
         if number == 0 {
-            let tokens = look(&self.rows()?).ok_or(NO_ROW)?;
+            let tokens = look(&*self.rows()?).ok_or(NO_ROW)?;
             if tokens.is_empty() {
                 write_answers! { count => 0 }
                 return Ok(HResult::S_FALSE);
             }
-            number = runtime.lists.lock().expect("no panic while locked").begin(tokens);
+            number = runtime.lists.lock().expect("no panic while locked").begin(tokens)?;
             write_answers! { cursor => number as sys::HCORENUM }
         }
         let taken = runtime.with_list(number, |list| list.take(room))?;
@@ -120,5 +124,19 @@ impl Scope {
             }
             runtime.lists.lock().expect("no panic while locked").open.remove(&(list as usize));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profiler_that_closes_no_list_gets_no_further_one_at_the_limit() {
+        let mut lists = Lists::default();
+        let numbers: Vec<_> = (0..MOST_OPEN).map(|_| lists.begin(vec![1]).expect("below the limit")).collect();
+        assert_eq!(lists.begin(vec![1]), Err(HResult::E_OUTOFMEMORY));
+        lists.open.remove(&numbers[0]);
+        assert!(lists.begin(vec![1]).is_ok());
     }
 }

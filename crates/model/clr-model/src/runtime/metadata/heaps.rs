@@ -1,6 +1,6 @@
 //! The heaps of a module's metadata: strings, blobs, user strings and ids, each once, at its offset.
 //!
-//! A profiler gets addresses in them. An entry stays where it is until the metadata is closed.
+//! A profiler gets addresses in them. An entry stays where it is while the module is loaded or its metadata open.
 
 use super::rows::Rows;
 use crate::runtime::metadata_contents::Cell;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const ID_SIZE: u32 = 16;
 
 /// One heap. The first entry of all but that of ids is empty.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Heap {
     offsets: BTreeMap<Vec<u8>, u32>,
     /// The stored forms.
@@ -54,6 +54,7 @@ impl Heap {
 }
 
 /// All heaps.
+#[derive(Debug)]
 pub(super) struct Heaps {
     pub(super) strings: Heap,
     pub(super) blobs: Heap,

@@ -47,17 +47,27 @@ impl Wanted<'_> {
 }
 
 /// The found token, or an invalid one with the code for that.
-fn found(token: Option<u32>, kind: u32, place: *mut u32) -> Answer {
+///
+/// # Safety
+/// `place` is null or valid.
+unsafe fn found(token: Option<u32>, kind: u32, place: *mut u32) -> Answer {
     write_answers! { place => token.unwrap_or(kind) }
     token.map(|_| HResult::S_OK).ok_or(NOT_FOUND)
 }
 
+/// A name that may be missing.
+///
+/// # Safety
+/// It is null or ends with a zero.
+pub(super) unsafe fn name_at(name: *const sys::WCHAR) -> Option<String> {
+    // SAFETY: not null, so the caller guarantees the final zero.
+    (!name.is_null()).then(|| unsafe { text(name) })
+}
+
 /// The members of a type; only those of one name if it is given.
-pub(super) fn members(rows: &Rows, owners: Owners, class: u32, name: *const sys::WCHAR) -> Option<Vec<u32>> {
+pub(super) fn members(rows: &Rows, owners: Owners, class: u32, name: Option<&str>) -> Option<Vec<u32>> {
     let mut all = rows.members(owners, class)?;
-    if !name.is_null() {
-        // SAFETY: the API requires a name that ends with a zero.
-        let name = unsafe { text(name) };
+    if let Some(name) = name {
         let column = Rows::column_of_name(owners.items()).unwrap_or_default();
         all.retain(|token| rows.row(owners.items(), *token).is_ok_and(|row| row.text(column) == name));
     }
@@ -65,7 +75,7 @@ pub(super) fn members(rows: &Rows, owners: Owners, class: u32, name: *const sys:
 }
 
 /// Methods, then fields.
-pub(super) fn all_members(rows: &Rows, class: u32, name: *const sys::WCHAR) -> Option<Vec<u32>> {
+pub(super) fn all_members(rows: &Rows, class: u32, name: Option<&str>) -> Option<Vec<u32>> {
     let both = [METHODS, FIELDS].map(|owners| members(rows, owners, class, name));
     both.into_iter().flatten().reduce(|methods, fields| [methods, fields].concat())
 }
@@ -82,7 +92,8 @@ impl Scope {
     pub(super) unsafe fn find_method_of(&self, args: args::FindMethod) -> Answer {
         // SAFETY: the caller guarantees them.
         let wanted = unsafe { Wanted::of(args.szName, args.pvSigBlob, args.cbSigBlob) }?;
-        found(wanted.member(&self.rows()?, METHODS, args.td), METHOD, args.pmb)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(wanted.member(&*self.rows()?, METHODS, args.td), METHOD, args.pmb) }
     }
 
     /// # Safety
@@ -90,7 +101,8 @@ impl Scope {
     pub(super) unsafe fn find_field_of(&self, args: args::FindField) -> Answer {
         // SAFETY: the caller guarantees them.
         let wanted = unsafe { Wanted::of(args.szName, args.pvSigBlob, args.cbSigBlob) }?;
-        found(wanted.member(&self.rows()?, FIELDS, args.td), FIELD, args.pmb)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(wanted.member(&*self.rows()?, FIELDS, args.td), FIELD, args.pmb) }
     }
 
     /// Methods come first. Without any member, the place gets an invalid field.
@@ -102,7 +114,8 @@ impl Scope {
         let wanted = unsafe { Wanted::of(args.szName, args.pvSigBlob, args.cbSigBlob) }?;
         let rows = self.rows()?;
         let member = wanted.member(&rows, METHODS, args.td).or_else(|| wanted.member(&rows, FIELDS, args.td));
-        found(member, FIELD, args.pmb)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(member, FIELD, args.pmb) }
     }
 
     /// # Safety
@@ -114,7 +127,8 @@ impl Scope {
         let is_it = |row: &Row| row.number(0) == parent && wanted.is(row.text(1), row.blob(2));
         let rows = self.rows()?;
         let token = rows.of_kind(MEMBER_REFERENCE).find(|(_, row)| is_it(row)).map(|(token, _)| token);
-        found(token, MEMBER_REFERENCE, args.pmr)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(token, MEMBER_REFERENCE, args.pmr) }
     }
 
     /// # Safety
@@ -123,7 +137,8 @@ impl Scope {
         invalid_if(args.szTypeDef.is_null())?;
         // SAFETY: the caller guarantees the final zero.
         let name = unsafe { text(args.szTypeDef) };
-        found(self.rows()?.type_called(&name, args.tkEnclosingClass), TYPE, args.ptd)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(self.rows()?.type_called(&name, args.tkEnclosingClass), TYPE, args.ptd) }
     }
 
     /// # Safety
@@ -134,7 +149,8 @@ impl Scope {
         let rows = self.rows()?;
         let is_it = |row: &Row| row.number(0) == args.tkResolutionScope && Rows::type_name(row) == name;
         let token = rows.of_kind(TYPE_REFERENCE).find(|(_, row)| is_it(row)).map(|(token, _)| token);
-        found(token, TYPE_REFERENCE, args.ptr)
+        // SAFETY: the caller guarantees the place.
+        unsafe { found(token, TYPE_REFERENCE, args.ptr) }
     }
 
     /// # Safety

@@ -2,7 +2,7 @@
 //! IMetaDataTables2.
 //!
 //! `slots.rs` has every method; `members.rs`, `lookups.rs`, `attributes.rs` and `tables.rs` answer them. `rows.rs` has a module's rows,
-//! `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses. What a compiler has written is in
+//! `schema.rs` the tables' columns, and `heaps.rs` names and signatures at their addresses; `built.rs` keeps both for the next call. What a compiler has written is in
 //! `metadata_contents`. `enumerations.rs` has the enumerations, and `names.rs` the truncation of names.
 //! Codes and out values are those of live runtimes (tests/conformance/tests/metadata.rs and metadata_contents.rs; source: md/compiler).
 //!
@@ -12,6 +12,7 @@
 #![allow(non_snake_case, reason = "the arguments have the names of cor.h")]
 
 mod attributes;
+mod built;
 mod codes;
 mod enumerations;
 mod heaps;
@@ -24,6 +25,7 @@ mod schema;
 mod slots;
 mod tables;
 
+pub(super) use built::Built;
 pub(super) use enumerations::Lists;
 
 use super::code::ModuleId;
@@ -38,16 +40,16 @@ use rows::Rows;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// The bytes of rows, by table and row.
-type RowBytes = BTreeMap<(u32, u32), Box<[u8]>>;
+/// Bytes at their addresses, by table, row and content: a row changes when its module grows.
+type RowBytes = BTreeMap<(u32, u32, Vec<u8>), Box<[u8]>>;
 
 /// A module's metadata, opened by one profiler.
 struct Scope {
     runtime: Weak<Runtime>,
     profiler: Weak<Profiler>,
     module: ModuleId,
-    /// What was returned as addresses, valid while the metadata is open.
-    heaps: Mutex<Heaps>,
+    /// The module's, kept while the metadata is open: calls return addresses in them.
+    heaps: Arc<Mutex<Heaps>>,
     /// The bytes of rows that were returned as addresses.
     row_bytes: Mutex<RowBytes>,
 }
@@ -65,7 +67,7 @@ impl Runtime {
         place: *mut *mut sys::IUnknown,
     ) -> HResult {
         let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
-        let (heaps, row_bytes) = (Mutex::default(), Mutex::default());
+        let (heaps, row_bytes) = (self.lock().heaps_of(module), Mutex::default());
         let scope = Scope { runtime, profiler: of, module, heaps, row_bytes };
         let object = MetadataObject::create(scope, &profiler.metadata);
         // SAFETY: the object was made above with a reference; the caller guarantees the identifier and the place.
@@ -122,9 +124,9 @@ impl Scope {
     }
 
     /// The module's current rows. They lie in the module's image, and disappear with it.
-    fn rows(&self) -> Result<Rows, HResult> {
+    fn rows(&self) -> Result<Arc<Rows>, HResult> {
         let runtime = self.runtime()?;
-        let read = Rows::of(&runtime.lock(), self.module);
+        let read = runtime.lock().rows_of(self.module);
         read.ok_or_else(|| info::stale(&runtime, "metadata"))
     }
 

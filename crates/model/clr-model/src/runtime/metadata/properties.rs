@@ -12,29 +12,45 @@ use remora_clr_abi::Answer;
 use std::ffi::c_char;
 
 /// A search in an empty table: the place gets an invalid token of this kind.
-pub(super) fn unfound(name: *const u16, kind: u32, place: *mut u32) -> Answer {
+///
+/// # Safety
+/// `place` is null or valid.
+pub(super) unsafe fn unfound(name: *const u16, kind: u32, place: *mut u32) -> Answer {
     invalid_if(name.is_null())?;
     write_answers! { place => kind }
     Err(NOT_FOUND)
 }
 
-/// Every assembly of the model has version 0.0.0.0 and no culture.
+/// Every assembly of the model has version 0.0.0.0 and no culture. The rest of the memory may be
+/// uninitialized, so there is no reference to it.
 ///
 /// # Safety
-/// `place` is null, or valid with valid pointers of the profiler in it.
+/// `place` is null, or valid for writes with a name's room and a pointer that is null or has it.
 pub(super) unsafe fn write_version(place: *mut sys::ASSEMBLYMETADATA) {
-    // SAFETY: the caller guarantees null or a valid place.
-    let Some(facts) = (unsafe { place.as_mut() }) else { return };
-    (facts.usMajorVersion, facts.usMinorVersion, facts.usBuildNumber, facts.usRevisionNumber) = (0, 0, 0, 0);
-    if facts.cbLocale > 0 && !facts.szLocale.is_null() {
-        // SAFETY: `cbLocale` states room for at least one.
-        unsafe { facts.szLocale.write(0) };
+    if place.is_null() {
+        return;
     }
-    (facts.cbLocale, facts.ulProcessor, facts.ulOS) = (0, 0, 0);
+    // SAFETY: the caller guarantees that the profiler has written both.
+    let (room, locale) = unsafe { ((*place).cbLocale, (*place).szLocale) };
+    if room > 0 {
+        write_answers! { locale => 0 }
+    }
+    write_answers! {
+        &raw mut (*place).usMajorVersion => 0,
+        &raw mut (*place).usMinorVersion => 0,
+        &raw mut (*place).usBuildNumber => 0,
+        &raw mut (*place).usRevisionNumber => 0,
+        &raw mut (*place).cbLocale => 0,
+        &raw mut (*place).ulProcessor => 0,
+        &raw mut (*place).ulOS => 0,
+    }
 }
 
 /// Address of a method's IL. Other tokens have none.
-pub(super) fn write_address(rows: &Rows, token: u32, address: *mut u32, implementation: *mut u32) -> Answer {
+///
+/// # Safety
+/// The places are null or valid.
+pub(super) unsafe fn write_address(rows: &Rows, token: u32, address: *mut u32, implementation: *mut u32) -> Answer {
     if kind_of(token) != METHOD {
         write_answers! { address => 0 }
         return Err(NOT_FOUND);

@@ -7,8 +7,8 @@ use super::codes::{NO_ROW, PRIVATE_STATIC, SHA1};
 use crate::runtime::metadata_contents::stored::stored_text;
 use crate::runtime::metadata_contents::tokens::{
     ADDRESS, ASSEMBLY, ASSEMBLY_REFERENCE, CONSTANT, EVENT, EVENT_MAP, FIELD, MEMBER_REFERENCE, METHOD, MODULE,
-    MODULE_REFERENCE, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, ROW, SEMANTICS, TEXT, TYPE,
-    TYPE_REFERENCE, kind_of, row_of,
+    MODULE_REFERENCE, NESTED, NO_TYPE, PARAMETER, PROPERTY, PROPERTY_MAP, ROW, SEMANTICS, TEXT, TYPE, TYPE_REFERENCE,
+    kind_of, row_of,
 };
 use crate::runtime::metadata_contents::{Cell, Row};
 use corprof::HResult;
@@ -46,6 +46,7 @@ pub(super) const PROPERTIES: Owners = Owners { kind: PROPERTY_MAP, column: 1, it
 pub(super) const EVENTS: Owners = Owners { kind: EVENT_MAP, column: 1, items: EVENT };
 
 /// All rows of a module.
+#[derive(Debug)]
 pub(super) struct Rows {
     rows: BTreeMap<u32, Row>,
     pub(super) texts: BTreeMap<u32, String>,
@@ -173,7 +174,7 @@ impl Rows {
         self.rows.get(&(kind | row_of(token))).ok_or(NO_ROW)
     }
 
-    /// The number of rows of a kind: without contents, methods have sparse rows, and the last one counts.
+    /// The number of rows of a kind. No kind has holes.
     pub(super) fn count(&self, kind: u32) -> u32 {
         self.rows.range(kind..=kind | ROW).next_back().map_or(0, |(token, _)| row_of(*token))
     }
@@ -183,7 +184,7 @@ impl Rows {
         match kind_of(token) {
             TEXT => row_of(token) < self.end_of_texts(),
             // These tables have no tokens.
-            CONSTANT | EVENT_MAP | PROPERTY_MAP | SEMANTICS | OVERRIDE | NESTED => false,
+            CONSTANT | EVENT_MAP | PROPERTY_MAP | SEMANTICS | NESTED => false,
             _ => self.rows.contains_key(&token),
         }
     }

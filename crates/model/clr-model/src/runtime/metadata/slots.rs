@@ -4,7 +4,7 @@ use super::Scope;
 use super::attributes::attributes;
 use super::codes::{BAD_INPUT, NO_KEY, NO_ROW, NOT_FOUND, PLATFORMS_OWN, SHA1, UNRESOLVED, VERSION};
 use super::heaps::Heaps;
-use super::lookups::{all_members, members, method_specs};
+use super::lookups::{all_members, members, method_specs, name_at};
 use super::members::associations;
 use super::properties::{unfound, write_address, write_version};
 use super::rows::{EVENTS, FIELDS, METHODS, ONLY, PARAMETERS, PROPERTIES, Rows};
@@ -20,7 +20,6 @@ use corprof::{HResult, sys};
 use remora_clr_abi::metadata::{EMIT_SLOTS, args, slot};
 use remora_clr_abi::{Answer, MetadataServer, Slot};
 use std::any::Any;
-use std::ptr::null;
 
 /// Rows that a profiler adds begin after this one, which no module of the model reaches.
 const FIRST_EMITTED: u32 = 0x10_0000;
@@ -35,6 +34,14 @@ macro_rules! listed {
                 unsafe { self.listed(args.phEnum, (args.$places, args.cMax), args.$count, |rows| look(&args, rows)) }
             }
         )*
+    };
+}
+
+/// The name in the arguments of an enumeration, if it has one.
+macro_rules! name {
+    ($name:expr) => {
+        // SAFETY: the API requires a name that is null or ends with a zero.
+        unsafe { name_at($name) }
     };
 }
 
@@ -109,12 +116,12 @@ impl MetadataServer for Scope {
         enum_signatures: EnumSignatures { rSignatures, pcSignatures } => |_, rows| Some(rows.tokens(SIGNATURE));
         enum_user_strings: EnumUserStrings { rStrings, pcStrings } => |_, rows| Some(rows.texts.keys().map(|at| TEXT | at).collect());
         enum_interface_impls: EnumInterfaceImpls { rImpls, pcImpls } => |args, rows| Some(rows.tokens_with(IMPLEMENTED, 0, args.td));
-        enum_members: EnumMembers { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, null());
-        enum_members_with_name: EnumMembersWithName { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, args.szName);
+        enum_members: EnumMembers { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, None);
+        enum_members_with_name: EnumMembersWithName { rMembers, pcTokens } => |args, rows| all_members(rows, args.cl, name!(args.szName).as_deref());
         enum_methods: EnumMethods { rMethods, pcTokens } => |args, rows| rows.members(METHODS, args.cl);
-        enum_methods_with_name: EnumMethodsWithName { rMethods, pcTokens } => |args, rows| members(rows, METHODS, args.cl, args.szName);
+        enum_methods_with_name: EnumMethodsWithName { rMethods, pcTokens } => |args, rows| members(rows, METHODS, args.cl, name!(args.szName).as_deref());
         enum_fields: EnumFields { rFields, pcTokens } => |args, rows| rows.members(FIELDS, args.cl);
-        enum_fields_with_name: EnumFieldsWithName { rFields, pcTokens } => |args, rows| members(rows, FIELDS, args.cl, args.szName);
+        enum_fields_with_name: EnumFieldsWithName { rFields, pcTokens } => |args, rows| members(rows, FIELDS, args.cl, name!(args.szName).as_deref());
         enum_params: EnumParams { rParams, pcTokens } => |args, rows| rows.owned(PARAMETERS, args.mb);
         enum_member_refs: EnumMemberRefs { rMemberRefs, pcTokens } => |args, rows| Some(rows.tokens_with(MEMBER_REFERENCE, 0, args.tkParent));
         enum_properties: EnumProperties { rProperties, pcProperties } => |args, rows| Some(rows.mapped(PROPERTIES, args.td));
@@ -164,44 +171,54 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn tables_get_blob(&self, args: args::TablesGetBlob) -> Answer {
-        self.blob_at(|heaps| &heaps.blobs, args.ixBlob, (args.pcbData, args.ppData))
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.blob_at(|heaps| &heaps.blobs, args.ixBlob, (args.pcbData, args.ppData)) }
     }
 
     unsafe fn tables_get_user_string(&self, args: args::TablesGetUserString) -> Answer {
-        self.blob_at(|heaps| &heaps.texts, args.ixUserString, (args.pcbData, args.ppData))
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.blob_at(|heaps| &heaps.texts, args.ixUserString, (args.pcbData, args.ppData)) }
     }
 
     unsafe fn tables_get_string_heap_size(&self, args: args::TablesGetStringHeapSize) -> Answer {
-        self.heap_size(|heaps| heaps.strings.size, args.pcbStrings)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.heap_size(|heaps| heaps.strings.size, args.pcbStrings) }
     }
 
     unsafe fn tables_get_blob_heap_size(&self, args: args::TablesGetBlobHeapSize) -> Answer {
-        self.heap_size(|heaps| heaps.blobs.size, args.pcbBlobs)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.heap_size(|heaps| heaps.blobs.size, args.pcbBlobs) }
     }
 
     unsafe fn tables_get_guid_heap_size(&self, args: args::TablesGetGuidHeapSize) -> Answer {
-        self.heap_size(Heaps::size_of_ids, args.pcbGuids)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.heap_size(Heaps::size_of_ids, args.pcbGuids) }
     }
 
     unsafe fn tables_get_user_string_heap_size(&self, args: args::TablesGetUserStringHeapSize) -> Answer {
-        self.heap_size(|heaps| heaps.texts.size, args.pcbBlobs)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.heap_size(|heaps| heaps.texts.size, args.pcbBlobs) }
     }
 
     unsafe fn tables_get_next_string(&self, args: args::TablesGetNextString) -> Answer {
-        self.next_in(|heaps| heaps.strings.after(args.ixString), args.pNext)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.next_in(|heaps| heaps.strings.after(args.ixString), args.pNext) }
     }
 
     unsafe fn tables_get_next_blob(&self, args: args::TablesGetNextBlob) -> Answer {
-        self.next_in(|heaps| heaps.blobs.after(args.ixBlob), args.pNext)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.next_in(|heaps| heaps.blobs.after(args.ixBlob), args.pNext) }
     }
 
     unsafe fn tables_get_next_guid(&self, args: args::TablesGetNextGuid) -> Answer {
         let next = args.ixGuid.saturating_add(1);
-        self.next_in(|heaps| heaps.id(next).map(|_| next), args.pNext)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.next_in(|heaps| heaps.id(next).map(|_| next), args.pNext) }
     }
 
     unsafe fn tables_get_next_user_string(&self, args: args::TablesGetNextUserString) -> Answer {
-        self.next_in(|heaps| heaps.texts.after(args.ixUserString), args.pNext)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { self.next_in(|heaps| heaps.texts.after(args.ixUserString), args.pNext) }
     }
 
     unsafe fn close_enum(&self, args: args::CloseEnum) {
@@ -251,7 +268,8 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn get_rva(&self, args: args::GetRVA) -> Answer {
-        write_address(&self.rows()?, args.tk, args.pulCodeRVA, args.pdwImplFlags)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { write_address(&*self.rows()?, args.tk, args.pulCodeRVA, args.pdwImplFlags) }
     }
 
     unsafe fn get_name_from_token(&self, args: args::GetNameFromToken) -> Answer {
@@ -369,11 +387,13 @@ impl MetadataServer for Scope {
     }
 
     unsafe fn find_exported_type_by_name(&self, args: args::FindExportedTypeByName) -> Answer {
-        unfound(args.szName, 0, args.ptkExportedType)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { unfound(args.szName, 0, args.ptkExportedType) }
     }
 
     unsafe fn find_manifest_resource_by_name(&self, args: args::FindManifestResourceByName) -> Answer {
-        unfound(args.szName, RESOURCE, args.ptkManifestResource)
+        // SAFETY: the API requires pointers that are null or valid.
+        unsafe { unfound(args.szName, RESOURCE, args.ptkManifestResource) }
     }
 
     unsafe fn tables_get_num_tables(&self, args: args::TablesGetNumTables) -> Answer {

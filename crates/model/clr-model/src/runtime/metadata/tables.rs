@@ -6,9 +6,9 @@ use super::heaps::{Heap, Heaps};
 use super::schema::{GROUPS, Holds, TABLES, Table};
 use crate::runtime::answers::{answered, write_answers};
 use crate::runtime::info::refuse_if;
+use crate::runtime::metadata_contents::Row;
 use crate::runtime::metadata_contents::stored::blob_in;
 use crate::runtime::metadata_contents::tokens::kind_of;
-use crate::runtime::metadata_contents::{Cell, Row};
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::Answer;
 use remora_clr_abi::metadata::args;
@@ -24,12 +24,10 @@ fn table(index: u32) -> Result<&'static Table, HResult> {
 }
 
 impl Scope {
-    /// The heaps with everything that the module's rows refer to.
+    /// The heaps with everything that the module's current rows refer to.
     fn filled_heaps(&self) -> Result<MutexGuard<'_, Heaps>, HResult> {
-        let rows = self.rows()?;
-        let mut heaps = self.heaps();
-        heaps.fill(&rows);
-        Ok(heaps)
+        self.rows()?;
+        Ok(self.heaps())
     }
 
     /// # Safety
@@ -83,13 +81,8 @@ impl Scope {
         let column = args.ixCol as usize;
         table(args.ixTbl)?.columns.get(column).ok_or(HResult::E_INVALIDARG)?;
         let row = self.row_of_table(args.ixTbl, args.rid)?;
-        let value = row.cells().nth(column).map_or(0, |cell| self.heaps_value(cell));
+        let value = row.cells().nth(column).map_or(0, |cell| self.heaps().value_of(cell));
         answered! { args.pVal => value }
-    }
-
-    fn heaps_value(&self, cell: &Cell) -> u32 {
-        // Fills the heaps in the order of the rows, so that offsets do not depend on what is asked first.
-        self.filled_heaps().map_or(0, |mut heaps| heaps.value_of(cell))
     }
 
     /// The bytes of a row, as its table stores it.
@@ -101,7 +94,7 @@ impl Scope {
         let row = self.row_of_table(args.ixTbl, args.rid)?;
         let mut bytes = Vec::new();
         for (column, cell) in table.columns.iter().zip(row.cells()) {
-            let value = self.heaps_value(cell);
+            let value = self.heaps().value_of(cell);
             match column.holds {
                 Holds::Long => bytes.extend(value.to_le_bytes()),
                 Holds::Coded(group) => bytes.extend((GROUPS[group].coded(value) as u16).to_le_bytes()),
@@ -111,7 +104,8 @@ impl Scope {
         }
         bytes.resize(table.size() as usize, 0);
         let mut kept = self.row_bytes.lock().expect("no panic while locked");
-        let place = kept.entry((args.ixTbl, args.rid)).or_insert_with(|| bytes.into_boxed_slice());
+        let key = (args.ixTbl, args.rid, bytes.clone());
+        let place = kept.entry(key).or_insert_with(|| bytes.into_boxed_slice());
         answered! { args.ppRow => place.as_mut_ptr().cast() }
     }
 
@@ -125,7 +119,10 @@ impl Scope {
     }
 
     /// Bytes of a heap.
-    pub(super) fn heap_size(&self, size: impl Fn(&Heaps) -> u32, place: *mut u32) -> Answer {
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn heap_size(&self, size: impl Fn(&Heaps) -> u32, place: *mut u32) -> Answer {
         answered! { place => size(&*self.filled_heaps()?) }
     }
 
@@ -139,7 +136,10 @@ impl Scope {
     }
 
     /// A blob or a user string.
-    pub(super) fn blob_at(
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn blob_at(
         &self,
         heap: impl Fn(&Heaps) -> &Heap,
         offset: u32,
@@ -166,7 +166,10 @@ impl Scope {
     }
 
     /// The place behind an entry of a heap.
-    pub(super) fn next_in(&self, next: impl Fn(&Heaps) -> Option<u32>, place: *mut u32) -> Answer {
+    ///
+    /// # Safety
+    /// As for [`Scope::table_info`].
+    pub(super) unsafe fn next_in(&self, next: impl Fn(&Heaps) -> Option<u32>, place: *mut u32) -> Answer {
         let next = next(&*self.filled_heaps()?);
         write_answers! { place => next.unwrap_or(0) }
         Ok(if next.is_some() { HResult::S_OK } else { HResult::S_FALSE })

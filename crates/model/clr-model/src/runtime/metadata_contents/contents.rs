@@ -7,8 +7,8 @@
 use super::stored::stored_text;
 use super::tokens::{
     ADDRESS, ATTRIBUTE, CONSTANT, CONSTRAINT, EVENT, EVENT_MAP, FIELD, IMPLEMENTED, MEMBER_REFERENCE, METHOD,
-    METHOD_SPEC, NESTED, NO_TYPE, OVERRIDE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE,
-    TYPE_PARAMETER, TYPE_REFERENCE, TYPE_SPEC, kind_of,
+    METHOD_SPEC, NESTED, NO_TYPE, PARAMETER, PROPERTY, PROPERTY_MAP, SEMANTICS, SIGNATURE, TEXT, TYPE, TYPE_PARAMETER,
+    TYPE_REFERENCE, TYPE_SPEC, kind_of,
 };
 use corprof::Guid;
 use std::collections::BTreeMap;
@@ -258,11 +258,6 @@ impl Contents {
         self.add(SEMANTICS, [semantic.into(), Cell::Token(method), Cell::Token(association)]);
     }
 
-    /// The method of a type that overrides another one.
-    pub fn override_with(&mut self, class: u32, body: u32, declaration: u32) {
-        self.add(OVERRIDE, [class, body, declaration].map(Cell::Token));
-    }
-
     /// A member of another module, or of a generic type's instance.
     pub fn member_reference(&mut self, parent: u32, name: &str, signature: &[u8]) -> u32 {
         self.add(MEMBER_REFERENCE, [Cell::Token(parent), name.into(), signature.into()])
@@ -283,11 +278,27 @@ impl Contents {
         self.add(METHOD_SPEC, [Cell::Token(method), arguments.into()])
     }
 
-    /// A text of the program.
+    /// A text of the program. Equal texts are one.
     pub fn user_string(&mut self, text: &str) -> u32 {
+        if let Some((offset, _)) = self.texts.iter().find(|(_, known)| *known == text) {
+            return TEXT | offset;
+        }
         let token = TEXT | self.end_of_texts;
         self.texts.insert(self.end_of_texts, text.to_owned());
         self.end_of_texts += stored_text(text).len() as u32;
         token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_used_twice_is_stored_once() {
+        let mut contents = Contents::new();
+        let [first, other, again] = ["put", "none", "put"].map(|text| contents.user_string(text));
+        assert_eq!((first, again, contents.texts.len()), (TEXT | 1, TEXT | 1, 2));
+        assert_eq!(other, TEXT | (1 + stored_text("put").len() as u32));
     }
 }

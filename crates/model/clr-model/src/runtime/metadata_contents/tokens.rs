@@ -17,7 +17,6 @@ pub(in crate::runtime) const EVENT: u32 = 0x1400_0000;
 pub(in crate::runtime) const PROPERTY_MAP: u32 = 0x1500_0000;
 pub(in crate::runtime) const PROPERTY: u32 = 0x1700_0000;
 pub(in crate::runtime) const SEMANTICS: u32 = 0x1800_0000;
-pub(in crate::runtime) const OVERRIDE: u32 = 0x1900_0000;
 pub(in crate::runtime) const MODULE_REFERENCE: u32 = 0x1A00_0000;
 pub(in crate::runtime) const TYPE_SPEC: u32 = 0x1B00_0000;
 pub(in crate::runtime) const ASSEMBLY: u32 = 0x2000_0000;
