@@ -112,8 +112,8 @@ fn det_12_det_14_after_many_rounds_under_load_nothing_has_grown() {
             let event = if round % 2 == 0 { "cpu" } else { "wall" };
             let recorded =
                 Recording::start(&target, &["--duration", "100ms", "--frequency", "1000", "--event", event]).finish();
-            recorded.ended_with(0);
             holds!(DET_12 clr rem, recorded.receipt["clean"] == true, "round {round}: {:#}", recorded.receipt);
+            recorded.ended_with(0);
             if round + 1 == SETTLED {
                 settled = Some(Facts::of(target.pid()));
             }
