@@ -233,9 +233,9 @@ mod tests {
 
     #[test]
     fn att_12_a_mask_for_attach_holds_only_what_attach_allows() {
-        assert_eq!(AttachMask::ALLOWED, 0x1001_02FE);
-        assert_eq!(NotificationMask::ALLOWED, 0x1001_027E);
-        assert_eq!(HighAttachMask::ALLOWED, 0xF6);
+        holds!(ATT_12 rem, AttachMask::ALLOWED == 0x1001_02FE);
+        holds!(ATT_12 rem, NotificationMask::ALLOWED == 0x1001_027E);
+        holds!(ATT_12 rem, HighAttachMask::ALLOWED == 0xF6);
         for bit in (0..32).map(|shift| 1u32 << shift) {
             holds!(ATT_12 rem, AttachMask::from_bits(bit).is_ok() == (bit & 0x1001_02FE != 0), "low 0x{bit:X}");
             holds!(ATT_12 rem, NotificationMask::from_bits(bit).is_ok() == (bit & 0x1001_027E != 0), "notification 0x{bit:X}");
