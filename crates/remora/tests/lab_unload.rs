@@ -5,7 +5,7 @@ mod command;
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod laboratory;
 
-use laboratory::{LabResult, run_fault_with, text};
+use laboratory::{LabResult, run_fault, run_fault_with, text};
 use remora_holds::holds;
 
 /// Enough that the scheduler has every order.
@@ -44,4 +44,14 @@ fn a_thread_that_ends_before_the_refusal_or_in_a_destructor_is_no_finding() {
         result.is_clean();
         assert_eq!(result.verdict("ATT-10"), "honoured", "{profiler}");
     }
+}
+
+/// The profiler holds a reference of its own, so the last one to unmap the library is not the runtime.
+#[test]
+fn det_04_a_way_into_a_library_that_its_profiler_has_unmapped_is_one_finding() {
+    let result = run_fault("leaves-exit-handler");
+    holds!(DET_04 sim, result.breaks("DET-04", "") == Ok(()));
+    assert_eq!(result.broken().len(), 1, "{:#?}", result.findings);
+    let finding = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(finding, "message").contains("at an address of the library after it was unmapped"), "{finding:#}");
 }

@@ -152,6 +152,8 @@ faults! {
     SetsVariable = "sets-variable",
     /// It leaves an EventPipe provider.
     LeavesProvider = "leaves-provider",
+    /// It leaves a function that the exit of the process calls. Its own thread requests the detach, with a reference on the library.
+    LeavesExitHandler = "leaves-exit-handler",
     /// It leaves a descriptor.
     LeavesDescriptor = "leaves-descriptor",
     /// It never releases a reference on its library.

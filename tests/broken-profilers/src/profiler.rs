@@ -59,6 +59,7 @@ impl Profiler {
                 | Fault::SlowShutdown
                 | Fault::CrashesAfterShutdown
                 | Fault::OwnThread
+                | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
                 | Fault::DetachesUnheard
@@ -191,6 +192,7 @@ impl ProfilerCallback for Profiler {
                 (0..LOUD_LINES).for_each(|_| write(2, b"noise\n"));
                 write(2, b"last \x1b[31mwords\xff\n");
             }
+            Fault::LeavesExitHandler => leave_exit_handler(),
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -204,6 +206,7 @@ impl ProfilerCallback for Profiler {
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
             | Fault::AsksWithoutReference
+            | Fault::LeavesExitHandler
             | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
@@ -432,6 +435,16 @@ fn leave_handler() {
     extern "C" fn handler(_: c_int) {}
     // SAFETY: the handler has the required signature.
     unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
+}
+
+/// Unlike those of `atexit`, such functions do not go with their library.
+fn leave_exit_handler() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    extern "C" fn exits(_: c_int, _: *mut c_void) {}
+    // SAFETY: the function has the required signature.
+    unsafe { on_exit(exits, null_mut()) };
 }
 
 fn leave_child() {

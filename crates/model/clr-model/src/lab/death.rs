@@ -1,5 +1,6 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
+use super::backtrace;
 use super::page::{Crash, Line, Page};
 use super::run::clause_of_hang;
 use super::unload;
@@ -43,7 +44,7 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
     let lines = page.lines();
     let known = cause(page, status, is_done);
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
-    let is_on_own_thread = page.crash().is_some_and(|crash| crash.own == 1);
+    let is_on_own_thread = crash(page).is_some_and(|crash| crash.own == 1);
     match pending_unload(&lines) {
         Some((threads, unmaps)) if clause != CLAUSE_OF_ASKER && (unmaps || !is_on_own_thread) => {
             threads.iter().map(|thread| of_thread(thread)).collect()
@@ -83,7 +84,7 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
         return None;
     }
-    let crash = page.crash();
+    let crash = crash(page);
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
     if let Some(signal) = signal {
@@ -91,7 +92,9 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
-        let whose = if crash.is_some_and(|crash| crash.own == 0) { ", on a thread of the profiler's own" } else { "" };
+        // Which thread uses the open way is up to chance, and the cause is the same.
+        let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY);
+        let whose = if is_foreign { ", on a thread of the profiler's own" } else { "" };
         let is_late = callback(seat).is_some() && page.lines().contains(&Line::ShutsDown);
         let late = if is_late { AFTER_SHUTDOWN } else { "" };
         let message = format!("the process crashed with {} {whence}{whose}{late}", signal_name(signal));
@@ -112,6 +115,15 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
     let message = format!("the process was ended by the profiler, with status {code}{hint}");
     Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
+}
+
+/// The crash. A profiler with a reference of its own unmaps its library itself, and only the mappings at the crash show that.
+fn crash(page: &Page) -> Option<Crash> {
+    let mut crash = page.crash()?;
+    if crash.place == Crash::IN_LIBRARY && !backtrace::is_mapped(page, crash.instruction) {
+        crash.place = Crash::IN_UNMAPPED_LIBRARY;
+    }
+    Some(crash)
 }
 
 fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
