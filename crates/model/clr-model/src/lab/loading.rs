@@ -1,6 +1,7 @@
 //! How a run loads the library: by an attach, or with the start of the runtime. And what is wrong if nothing is loaded.
 
 use super::clauses::LoadMode;
+use super::elf::ElfFacts;
 use super::monitor;
 use super::page::Line;
 use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until};
@@ -137,8 +138,10 @@ impl Run {
         let has_threads = monitor::has_broken(unload::CLAUSE);
         if !has_threads && (last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped())) {
             let answered = last_release.map_or("did not return".to_owned(), |left| format!("was answered {left}"));
+            let why = ElfFacts::of(&self.order.library).why_it_stays().filter(|_| last_release.is_some());
+            let why = why.map_or_else(String::new, |why| format!("; {why}"));
             let message = format!(
-                "the profiler refused its attach, and its library is still in the process (the last Release {answered})"
+                "the profiler refused its attach, and its library is still in the process (the last Release {answered}){why}"
             );
             monitor::broken_in("ATT-10", Some("InitializeForAttach"), &message);
         }

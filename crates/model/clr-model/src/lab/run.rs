@@ -1,6 +1,7 @@
 //! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
 use super::clauses::LoadMode;
+use super::elf::ElfFacts;
 use super::leftovers;
 use super::library_file::{self, LibraryFile};
 use super::monitor;
@@ -310,10 +311,11 @@ impl Run {
         }
         check_unload();
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-            monitor::broken(
-                "DET-14",
-                "the library is still mapped after its unload: a reference of its own was not given back, or a destructor of a thread pins it",
-            );
+            let why = ElfFacts::of(&self.order.library).why_it_stays();
+            let why = why
+                .as_deref()
+                .unwrap_or("a reference of its own was not given back, or a destructor of a thread pins it");
+            monitor::broken("DET-14", &format!("the library is still mapped after its unload: {why}"));
         }
         if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_empty()) {
             for left in monitor::leftovers() {
