@@ -93,6 +93,14 @@ fn a_crash_in_a_callback_during_shutdown_says_so() {
     assert!(text(broken, "message").contains("after Shutdown had begun"), "{broken:#}");
 }
 
+#[test]
+fn an_exception_that_leaves_a_callback_is_named_with_it() {
+    let result = run_fault("throws");
+    assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("an exception left ModuleLoadFinished"), "{message}");
+}
+
 /// Nothing is broken, and one thing is seen in every run.
 #[track_caller]
 fn is_clean_and_seen(profiler: &str, what: &str) {

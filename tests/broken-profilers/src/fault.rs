@@ -70,6 +70,8 @@ faults! {
     HangsOnLoad = "hangs-on-load",
     /// It crashes when a module has loaded.
     Crashes = "crashes",
+    /// An exception of another language leaves its callback when a module has loaded.
+    Throws = "throws",
     /// It ends the process when a module has loaded.
     Exits = "exits",
     /// It enumerates before ProfilerAttachComplete.

@@ -43,6 +43,10 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
             altered::want_every_list(object);
             Some(object)
         }
+        Fault::Throws => {
+            altered::throw(object);
+            Some(object)
+        }
         _ => Some(object),
     }
 }

@@ -15,6 +15,11 @@ const CLAUSE_OF_ASKER: &str = "DET-05";
 /// Why a crash comes in the exit of a program: profilers release there what their callbacks use.
 const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
 
+/// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
+const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
+/// Those of the C++ library, if no frame above the callback can be unwound.
+const TERMINATED: &str = "terminate called after throwing";
+
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -40,9 +45,9 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
 }
 
 /// A crash, or an unexpected exit.
-pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
+pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
     let lines = page.lines();
-    let known = cause(page, status, is_done);
+    let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
     let is_on_own_thread = crash(page).is_some_and(|crash| crash.own == 1);
     match pending_unload(&lines) {
@@ -53,6 +58,21 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
         _ if clause == unload::CLAUSE && has_broken(&lines, unload::CLAUSE) => Vec::new(),
         _ => known.into_iter().collect(),
     }
+}
+
+/// An exception that has left a callback.
+fn exception(page: &Page, stderr: &str) -> Option<Line> {
+    let crash = crash(page).filter(|crash| crash.signal == libc::SIGABRT as u64)?;
+    let left = stderr.contains(FOREIGN_EXCEPTION) || stderr.contains(TERMINATED);
+    let (_, callback) = page.callbacks().into_iter().find(|(seat, _)| left && *seat == seat_of(crash))?;
+    let message = format!(
+        "an exception left {callback}, which ends the process; catch all exceptions in it, and return an HRESULT"
+    );
+    Some(Line::Broken { clause: "MOD-01".into(), callback: Some(callback), message })
+}
+
+fn seat_of(crash: Crash) -> usize {
+    crash.seat as usize % super::page::THREADS
 }
 
 /// The threads that still run after an unload, or during it, and that no finding has named yet.
@@ -88,7 +108,7 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
     if let Some(signal) = signal {
-        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
+        let seat = crash.map(seat_of);
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
@@ -157,7 +177,7 @@ mod tests {
     fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {
         let page = Page::new().expect("a page");
         let exited = ExitStatus::from_raw(0);
-        let message = |page: &Page| match &of_death(page, exited, false)[..] {
+        let message = |page: &Page| match &of_death(page, exited, false, "")[..] {
             [Line::Broken { message, .. } | Line::Failed(message)] => message.clone(),
             lines => panic!("{lines:?}"),
         };

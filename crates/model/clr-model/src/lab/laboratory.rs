@@ -151,7 +151,7 @@ impl Laboratory<'_> {
         } else if !ended {
             lines.extend(of_hang(&page, stopped, longest));
         } else if !is_done || !status.success() {
-            lines.extend(of_death(&page, status, is_done));
+            lines.extend(of_death(&page, status, is_done, &output.stderr));
         }
         let hung = !ended
             || lines

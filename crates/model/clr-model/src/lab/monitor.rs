@@ -63,17 +63,6 @@ struct State {
     refused_collections: Option<Option<&'static str>>,
 }
 
-/// A thread is in a callback while this lives.
-pub struct CallbackScope(bool);
-
-impl Drop for CallbackScope {
-    fn drop(&mut self) {
-        if let Some(monitor) = MONITOR.get().filter(|_| self.0) {
-            monitor.leave();
-        }
-    }
-}
-
 /// Makes this process a laboratory run.
 pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
     system::prepare(writer.memory());
@@ -225,12 +214,14 @@ pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
 }
 
-/// The running thread calls into the profiler.
-pub fn callback(name: &'static str) -> CallbackScope {
-    if let Some(monitor) = MONITOR.get() {
-        monitor.enter(name);
-    }
-    CallbackScope(MONITOR.get().is_some())
+/// The running thread calls into the profiler. A callback that an exception leaves is never over: the exception aborts the process, and
+/// the name of the callback is still known then.
+pub fn callback<R>(name: &'static str, call: impl FnOnce() -> R) -> R {
+    let Some(monitor) = MONITOR.get() else { return call() };
+    monitor.enter(name);
+    let answer = call();
+    monitor.leave();
+    answer
 }
 
 /// Waits a little for the system's scheduler, whose delays are not the profiler's fault. A runtime does not wait for them.
