@@ -100,6 +100,8 @@ faults! {
     DetachesUnheard = "detaches-unheard",
     /// It queries a module that is unloaded.
     StaleId = "stale-id",
+    /// It queries a module that is unloaded, by the first form of the call.
+    StaleIdFirstForm = "stale-id-first-form",
     /// A callback never returns.
     NeverReturns = "never-returns",
     /// Its QueryInterface for ICorProfilerCallback3 never returns.

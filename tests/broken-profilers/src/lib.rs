@@ -69,6 +69,10 @@ pub unsafe extern "system" fn DllGetClassObject(
     unsafe { dll_get_class_object(class, interface, object, make) }
 }
 
+/// The name that C++ gives the entry point without `extern "C"`. A test removes the real one.
+#[unsafe(export_name = "_Z17DllGetClassObjectRK5_GUIDS1_PPv")]
+extern "C" fn mangled_entry_point() {}
+
 /// Runs at the load of the library.
 extern "C" fn loaded() {
     match fault() {

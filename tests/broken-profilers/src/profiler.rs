@@ -286,6 +286,13 @@ impl ProfilerCallback for Profiler {
                 )
             };
         }
+        if fault() == Fault::StaleIdFirstForm {
+            // SAFETY: unsound in a real process: the id is stale, which is the fault.
+            unsafe {
+                let (info, no) = (self.info(), null_mut);
+                sys::ICorProfilerInfo::GetModuleInfo(info, module.0, null_mut(), 0, null_mut(), null_mut(), no())
+            };
+        }
         if fault() == Fault::RejitsUnloaded {
             rejit::wrong_moment(self.info(), module);
         }

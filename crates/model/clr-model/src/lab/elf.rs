@@ -1,17 +1,19 @@
-//! What a library's ELF file says about its unload.
+//! What a library's ELF file says about its unload, and about its exports.
 
 use object::elf::{DF_1_NODELETE, DT_FLAGS_1, FileHeader64, STB_GNU_UNIQUE};
 use object::read::elf::{Dyn, FileHeader, Sym};
 use object::{Endianness, StringTable};
 use std::fs;
 
-/// The facts that decide whether the dynamic linker unmaps a library.
+/// The symbols and flags of a library for the dynamic linker.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ElfFacts {
     /// DF_1_NODELETE is set: the linker never unmaps it.
     is_never_unmapped: bool,
     /// A symbol of its own that the linker keeps unique in the process (STB_GNU_UNIQUE). Whoever defines one in use is never unmapped.
     unique: Option<String>,
+    /// Names of its symbols.
+    names: Vec<String>,
 }
 
 impl ElfFacts {
@@ -32,6 +34,11 @@ impl ElfFacts {
             )
         })
     }
+
+    /// A C++ name of this function, which the runtime does not find.
+    pub fn mangled(&self, function: &str) -> Option<&str> {
+        self.names.iter().map(String::as_str).find(|name| name.starts_with("_Z") && name.contains(function))
+    }
 }
 
 fn parse(bytes: &[u8]) -> object::Result<ElfFacts> {
@@ -43,11 +50,15 @@ fn parse(bytes: &[u8]) -> object::Result<ElfFacts> {
         let name = symbol.name(endian, strings).unwrap_or_default();
         String::from_utf8_lossy(name).into_owned()
     };
-    let mut own = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
-    let unique = own.find(|symbol| symbol.st_bind() == STB_GNU_UNIQUE);
+    let own = || symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
+    let unique = own().find(|symbol| symbol.st_bind() == STB_GNU_UNIQUE);
     let flags = sections.dynamic(endian, bytes)?.into_iter().flat_map(|(entries, _)| entries);
     let is_never_unmapped = flags
         .filter(|entry| entry.d_tag(endian) == u64::from(DT_FLAGS_1))
         .any(|entry| entry.d_val(endian) & u64::from(DF_1_NODELETE) != 0);
-    Ok(ElfFacts { is_never_unmapped, unique: unique.map(|symbol| text(symbols.strings(), symbol)) })
+    Ok(ElfFacts {
+        is_never_unmapped,
+        unique: unique.map(|symbol| text(symbols.strings(), symbol)),
+        names: own().map(|symbol| text(symbols.strings(), symbol)).collect(),
+    })
 }

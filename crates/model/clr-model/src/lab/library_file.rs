@@ -1,5 +1,6 @@
 //! A profiler's real library: the dynamic linker opens it when the runtime loads it, and the process's mappings show it.
 
+use super::elf::ElfFacts;
 use super::monitor;
 use super::system::{self, Opened};
 use crate::library::Exports;
@@ -52,8 +53,12 @@ impl Exports for LibraryFile {
             opened.symbol(ENTRY)
         };
         let Some(function) = function else {
-            let message = "the library does not export DllGetClassObject; a profiler's library must";
-            monitor::broken_in(monitor::clause_of_load(), Some("DllGetClassObject"), message);
+            let why = ElfFacts::of(&self.path).mangled("DllGetClassObject").map_or_else(
+                || "a profiler's library must".to_owned(),
+                |name| format!("it exports {name} instead: declare the function `extern \"C\"`"),
+            );
+            let message = format!("the library does not export DllGetClassObject; {why}");
+            monitor::broken_in(monitor::clause_of_load(), Some("DllGetClassObject"), &message);
             return HResult::CLASS_E_CLASSNOTAVAILABLE;
         };
         // SAFETY: the export of that name has this signature.

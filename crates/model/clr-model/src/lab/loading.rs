@@ -13,6 +13,12 @@ use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+/// A code in the spelling of the report, and its name: `0x80004005 (E_FAIL)`.
+pub(super) fn named_code(code: HResult) -> String {
+    let name = code.name().map_or_else(String::new, |name| format!(" ({name})"));
+    format!("{:#010x}{name}", code.0)
+}
+
 impl Run {
     /// Attaches, and returns the class that the library accepted. `None` if nothing is attached.
     pub(super) fn attach(&self, class: Option<u128>) -> Option<u128> {
@@ -92,7 +98,7 @@ impl Run {
     /// The library was not loaded, or the profiler wants nothing.
     fn check_refusal(&self, code: HResult) {
         check_unload();
-        let words = format!("{:#010x}", code.0);
+        let words = named_code(code);
         let clause = self.order.mode.clause_of_load();
         if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
             let message = self.why_refused(&words);

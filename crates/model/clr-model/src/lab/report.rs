@@ -3,6 +3,7 @@
 use super::clauses::{CLAUSES, CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
 use super::page::Line;
 use crate::differences::RuntimeVersion;
+use corprof::HResult;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum of reported findings for a clause; more would repeat them.
@@ -104,6 +105,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
         call: (*call).to_owned(),
         code: format!("{code:#010x}"),
+        name: HResult(*code as i32).name(),
         runs: runs.len() as u64,
     };
     report.refused = sums.refused.iter().map(call).collect();

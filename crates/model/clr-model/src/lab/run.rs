@@ -1,9 +1,10 @@
 //! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
-use super::clauses::LoadMode;
+use super::clauses::{CLAUSES, LoadMode};
 use super::elf::ElfFacts;
 use super::leftovers;
 use super::library_file::{self, LibraryFile};
+use super::loading::named_code;
 use super::monitor;
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
@@ -287,6 +288,7 @@ impl Run {
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
         if !until(self.order.timeout, || monitor::asked() >= round) {
+            self.note_wait();
             if self.order.timeout >= LONG_ENOUGH {
                 monitor::stays();
             }
@@ -301,6 +303,19 @@ impl Run {
         }
         self.check_leftovers();
         true
+    }
+
+    /// The detach did not come in the run that waits longest.
+    fn note_wait(&self) {
+        if self.order.seed > 0 {
+            return;
+        }
+        let waited = self.order.timeout.as_secs_f64();
+        for clause in CLAUSES.iter().filter(|clause| clause.needs_detach()) {
+            let message =
+                format!("{}, and was not within {waited} s: let it ask earlier, or raise `--wait`", clause.exercise);
+            monitor::write(&Line::Note { clause: clause.id.to_owned(), message });
+        }
     }
 
     /// The runtime has released the library: no leftovers are allowed.
@@ -335,7 +350,7 @@ impl Run {
         match self.ask(class) {
             Some(code) if code.is_success() => monitor::exercised("DET-12"),
             Some(code) => {
-                let message = format!("the second attach of the same library was refused with {:#010x}", code.0);
+                let message = format!("the second attach of the same library was refused with {}", named_code(code));
                 return monitor::broken("DET-12", &message);
             }
             None => return,
