@@ -94,6 +94,14 @@ fn a_crash_in_a_callback_during_shutdown_says_so() {
 }
 
 #[test]
+fn a_crash_in_shutdown_itself_is_not_blamed_on_what_comes_after_it() {
+    let result = run_fault("crashes-in-shutdown");
+    assert_eq!(result.breaks("MOD-01", "Shutdown"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(!message.contains("after Shutdown had begun"), "{message}");
+}
+
+#[test]
 fn an_exception_that_leaves_a_callback_is_named_with_it() {
     let result = run_fault("throws");
     assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));

@@ -116,6 +116,8 @@ faults! {
     HangsInShutdown = "hangs-in-shutdown",
     /// Shutdown releases what its callbacks use, so that they crash from then on.
     CrashesAfterShutdown = "crashes-after-shutdown",
+    /// Shutdown crashes.
+    CrashesInShutdown = "crashes-in-shutdown",
     /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk.
     SleepsUninterruptibly = "sleeps-uninterruptibly",
     /// ProfilerDetachSucceeded never returns.

@@ -58,6 +58,7 @@ impl Profiler {
                 | Fault::HangsInShutdown
                 | Fault::SlowShutdown
                 | Fault::CrashesAfterShutdown
+                | Fault::CrashesInShutdown
                 | Fault::OwnThread
                 | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
@@ -338,6 +339,8 @@ impl ProfilerCallback for Profiler {
                 // Until a callback of another thread crashes.
                 never_return();
             }
+            // SAFETY: none: the invalid write is the fault.
+            Fault::CrashesInShutdown => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
             Fault::SlowShutdown => std::thread::sleep(Duration::from_secs(3)),
             _ => {}
         }

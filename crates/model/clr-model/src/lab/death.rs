@@ -12,8 +12,10 @@ use std::time::Duration;
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
 
-/// Why a crash comes in the exit of a program: profilers release there what their callbacks use.
-const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
+/// The callback in which profilers release what their callbacks use.
+const SHUTDOWN: &str = "Shutdown";
+/// For a crash that comes only then.
+pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
 
 /// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
 const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
@@ -58,6 +60,13 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) ->
         _ if clause == unload::CLAUSE && has_broken(&lines, unload::CLAUSE) => Vec::new(),
         _ => known.into_iter().collect(),
     }
+}
+
+/// Whether it crashed in a callback of another thread after Shutdown had begun.
+pub fn is_after_shutdown(page: &Page) -> bool {
+    let Some(crash) = page.crash() else { return false };
+    let is_callback = |(seat, name): &(usize, String)| *seat == seat_of(crash) && name != SHUTDOWN;
+    page.callbacks().iter().any(is_callback) && page.lines().contains(&Line::ShutsDown)
 }
 
 /// An exception that has left a callback.
@@ -115,9 +124,7 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         // Which thread uses the open way is up to chance, and the cause is the same.
         let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY);
         let whose = if is_foreign { ", on a thread of the profiler's own" } else { "" };
-        let is_late = callback(seat).is_some() && page.lines().contains(&Line::ShutsDown);
-        let late = if is_late { AFTER_SHUTDOWN } else { "" };
-        let message = format!("the process crashed with {} {whence}{whose}{late}", signal_name(signal));
+        let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
     }
     if is_done && status.success() {
