@@ -85,6 +85,14 @@ fn a_thread_in_uninterruptible_sleep_does_not_hang() {
 }
 
 #[test]
+fn a_thread_in_uninterruptible_sleep_hides_no_hang_of_another_one() {
+    let result = run_fault("hangs-beside-sleeper");
+    assert_eq!(result.breaks("DET-07", "ModuleLoadStarted"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert_eq!(message, "ModuleLoadStarted has not returned within 4 seconds");
+}
+
+#[test]
 fn a_crash_in_a_callback_during_shutdown_says_so() {
     let result = run_fault("crashes-after-shutdown");
     assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));

@@ -118,7 +118,9 @@ faults! {
     CrashesAfterShutdown = "crashes-after-shutdown",
     /// Shutdown crashes.
     CrashesInShutdown = "crashes-in-shutdown",
-    /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk.
+    /// A callback never returns, and beside it a thread of the profiler is in uninterruptible sleep for a minute.
+    HangsBesideSleeper = "hangs-beside-sleeper",
+    /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk. Then it needs another half second.
     SleepsUninterruptibly = "sleeps-uninterruptibly",
     /// ProfilerDetachSucceeded never returns.
     HangsInDetachSucceeded = "hangs-in-detach-succeeded",

@@ -67,6 +67,7 @@ impl Profiler {
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
                 | Fault::NeverReturns
+                | Fault::HangsBesideSleeper
                 | Fault::WaitsAfterRefusal
                 | Fault::WantsList
                 | Fault::WatchesExceptions
@@ -169,6 +170,7 @@ impl ProfilerCallback for Profiler {
                 return if is_own || client_data == NO_TEXT { Ok(()) } else { Err(HResult::E_INVALIDARG) };
             }
             Fault::DetachesUnheard => own_thread::start(&self.0),
+            Fault::HangsBesideSleeper => leave_sleeper(),
             Fault::LeavesThread => leave_thread(),
             Fault::HidesThread => {
                 leave_thread();
@@ -247,7 +249,7 @@ impl ProfilerCallback for Profiler {
     }
 
     fn module_load_started(&self, _: ModuleId) {
-        if fault() == Fault::NeverReturns {
+        if matches!(fault(), Fault::NeverReturns | Fault::HangsBesideSleeper) {
             never_return();
         }
     }
@@ -349,7 +351,10 @@ impl ProfilerCallback for Profiler {
     fn profiler_detach_succeeded(&self) {
         match fault() {
             Fault::HangsInDetachSucceeded => never_return(),
-            Fault::SleepsUninterruptibly => sleep_uninterruptibly(Duration::from_secs(5)),
+            Fault::SleepsUninterruptibly => {
+                sleep_uninterruptibly(Duration::from_secs(5));
+                std::thread::sleep(Duration::from_millis(500));
+            }
             _ => {}
         }
     }
@@ -400,6 +405,16 @@ fn has_variable(info: *mut sys::ICorProfilerInfo) -> bool {
 fn leave_thread() {
     extern "C" fn run(_: *mut c_void) -> *mut c_void {
         never_return();
+        null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
+}
+
+fn leave_sleeper() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        sleep_uninterruptibly(Duration::from_secs(60));
         null_mut()
     }
     let mut thread: libc::pthread_t = 0;

@@ -4,7 +4,7 @@ use super::clauses::LoadMode;
 use super::elf::ElfFacts;
 use super::monitor;
 use super::page::Line;
-use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until};
+use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until, until_returned};
 use super::unload;
 use crate::runtime::AttachRequest;
 use crate::schedule;
@@ -84,7 +84,7 @@ impl Run {
 
     /// Waits for an answer. Reports what it waits for in vain.
     fn wait_for(&self, what: &str, is_answered: impl Fn() -> bool) {
-        if until(LONGEST, is_answered) {
+        if until_returned(LONGEST, is_answered) {
             return;
         }
         if monitor::callbacks(LONGEST / 2).is_empty() {

@@ -2,7 +2,6 @@
 
 use super::clauses::{CLAUSES, LoadMode};
 use super::elf::ElfFacts;
-use super::leftovers;
 use super::library_file::{self, LibraryFile};
 use super::loading::named_code;
 use super::monitor;
@@ -81,6 +80,8 @@ const INTERVAL: Duration = Duration::from_micros(200);
 const FEWEST_CHECKS: u32 = 100;
 /// Maximum time counted for one check: the machine may have been suspended in between.
 const LONGEST_CHECK: Duration = Duration::from_millis(100);
+/// How often a wait goes on for a disk, each time for half as long: a run must end within its limit.
+const MOST_DISK_WAITS: u32 = 2;
 /// Pause of the program's threads between two steps, nanoseconds of model time.
 const PACE: u64 = 5_000_000;
 /// Latest exit in the middle of profiling after the attach, milliseconds.
@@ -294,7 +295,7 @@ impl Run {
             }
             return false;
         }
-        if !until(LONGEST, || self.runtime.profilers().is_empty()) {
+        if !until_returned(LONGEST, || self.runtime.profilers().is_empty()) {
             self.report_hangs();
             return false;
         }
@@ -374,7 +375,9 @@ impl Run {
             runtime.exit();
         });
         let begun = Instant::now();
-        if !until(LONGEST_SHUTDOWN, || schedule::has_ended(exits) && monitor::callbacks(Duration::ZERO).is_empty()) {
+        if !until_returned(LONGEST_SHUTDOWN, || {
+            schedule::has_ended(exits) && monitor::callbacks(Duration::ZERO).is_empty()
+        }) {
             return self.report_hangs_after(LONGEST_SHUTDOWN);
         }
         if is_attached && begun.elapsed() > SLOW_SHUTDOWN {
@@ -417,9 +420,17 @@ pub(super) fn check_unload() {
     monitor::unload_is_over();
 }
 
-/// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made. So does a slow disk: a thread
-/// that waits for one does not hang.
+/// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
 pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    wait(longest, 0, holds)
+}
+
+/// Waits for callbacks in the same way. A slow disk gets more time, too: a callback that waits for one does not hang.
+pub(super) fn until_returned(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    wait(longest, MOST_DISK_WAITS, holds)
+}
+
+fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> bool {
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     loop {
         let begun = Instant::now();
@@ -427,10 +438,11 @@ pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
             return true;
         }
         if waited > longest && looks > FEWEST_CHECKS {
-            if !leftovers::waits_for_a_disk() {
+            if disk_waits == 0 || !monitor::callback_waits_for_a_disk() {
                 return false;
             }
-            // When the disk is done, the thread still has something to do.
+            disk_waits -= 1;
+            // When the disk is done, the callback still has something to do.
             waited = longest / 2;
         }
         std::thread::sleep(INTERVAL);
