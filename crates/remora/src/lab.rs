@@ -218,7 +218,8 @@ fn text(report: &Report) -> Page {
         text += line("The model refused these calls:");
     }
     for refused in &report.refused {
-        text += line(format!("{} {} ({})", refused.call, refused.code, counted(refused.runs, "run")));
+        let name = refused.name.map_or_else(String::new, |name| format!(" {name}"));
+        text += line(format!("{} {}{name} ({})", refused.call, refused.code, counted(refused.runs, "run")));
     }
     for seen in &report.observations {
         text += line(format!("Seen: {} ({})", seen.message, counted(seen.runs, "run")));

@@ -50,6 +50,10 @@ fn a_profiler_that_never_asks_is_checked_at_the_exit() {
     let result = run_fault("stays");
     result.is_clean();
     assert_eq!((result.verdict("DET-17"), result.verdict("DET-04")), ("honoured", "not_exercised"));
+    let said = |clause: &str| text(result.findings.iter().find(|one| one["clause"] == clause).expect("one"), "message");
+    let advice = "detach must be asked for, and was not within 1 s: let it ask earlier, or raise `--wait`";
+    assert_eq!(said("DET-04"), advice);
+    assert!(said("DET-14").contains("raise `--wait`"), "{}", said("DET-14"));
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn a_finding_has_the_number_of_its_runs_and_refused_calls_are_listed() {
     let library = folder.path("forbidden-flags.so");
     std::fs::copy(broken_profilers(), &library).expect("copied");
     let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
-    let list = "The model refused these calls:\nSetEventMask 0x8013136f (4 runs)\n";
+    let list = "The model refused these calls:\nSetEventMask 0x8013136f CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER (4 runs)\n";
     assert!(ran.stdout.ends_with(list), "{}", ran.stdout);
 }
 
@@ -310,6 +314,34 @@ fn att_20_a_library_that_gives_no_object_is_a_finding() {
     holds!(ATT_20 sim, run_fault("refuses-class").breaks("ATT-20", "DllGetClassObject") == Ok(()));
     holds!(ATT_20 sim, run_fault("refuses-instance").breaks("ATT-20", "CreateInstance") == Ok(()));
     holds!(ATT_20 sim, run_lab(&a_library_of_the_system(), &["--runtime-version", "core8"]).breaks("ATT-20", "DllGetClassObject") == Ok(()));
+}
+
+#[test]
+fn a_code_has_its_name_and_a_mangled_entry_point_the_remedy() {
+    let refuses = run_fault("refuses-class");
+    let said = |result: &LabResult| {
+        let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+        text(broken, "message").to_owned()
+    };
+    assert!(said(&refuses).contains("answered 0x80004002 (E_NOINTERFACE)"), "{}", said(&refuses));
+    let (folder, name, other) = (Directory::new(), b"DllGetClassObject\0", b"HidesEntryPoint__\0");
+    let mut bytes = std::fs::read(broken_profilers()).expect("read");
+    let places: Vec<usize> = (0..bytes.len() - name.len()).filter(|place| bytes[*place..].starts_with(name)).collect();
+    places.iter().for_each(|place| bytes[*place..][..name.len()].copy_from_slice(other));
+    let library = folder.path("mangled.so");
+    std::fs::write(&library, bytes).expect("written");
+    let result = run_lab(&library, &["--runtime-version", "core8"]);
+    assert_eq!(result.breaks("ATT-20", "DllGetClassObject"), Ok(()));
+    assert!(said(&result).contains("exports _Z17DllGetClassObjectRK5_GUIDS1_PPv instead"), "{}", said(&result));
+    assert!(said(&result).contains("`extern \"C\"`"), "{}", said(&result));
+}
+
+#[test]
+fn a_finding_names_the_call_that_was_made() {
+    let result = run_fault("stale-id-first-form");
+    assert_eq!(result.breaks("CAT-09", "ModuleUnloadFinished"), Ok(()));
+    let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(broken, "message").contains("GetModuleInfo") && !text(broken, "message").contains("GetModuleInfo2"));
 }
 
 /// A hang on one runtime does not skip the others.

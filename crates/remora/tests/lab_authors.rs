@@ -85,12 +85,36 @@ fn a_thread_in_uninterruptible_sleep_does_not_hang() {
 }
 
 #[test]
+fn a_thread_in_uninterruptible_sleep_hides_no_hang_of_another_one() {
+    let result = run_fault("hangs-beside-sleeper");
+    assert_eq!(result.breaks("DET-07", "ModuleLoadStarted"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert_eq!(message, "ModuleLoadStarted has not returned within 4 seconds");
+}
+
+#[test]
 fn a_crash_in_a_callback_during_shutdown_says_so() {
     let result = run_fault("crashes-after-shutdown");
     assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));
     result.made_all(4);
     let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
     assert!(text(broken, "message").contains("after Shutdown had begun"), "{broken:#}");
+}
+
+#[test]
+fn a_crash_in_shutdown_itself_is_not_blamed_on_what_comes_after_it() {
+    let result = run_fault("crashes-in-shutdown");
+    assert_eq!(result.breaks("MOD-01", "Shutdown"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(!message.contains("after Shutdown had begun"), "{message}");
+}
+
+#[test]
+fn an_exception_that_leaves_a_callback_is_named_with_it() {
+    let result = run_fault("throws");
+    assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("an exception left ModuleLoadFinished"), "{message}");
 }
 
 /// Nothing is broken, and one thing is seen in every run.

@@ -1,15 +1,21 @@
-//! Objects that the SDK does not make: a static one, and one that wants a list even of nothing.
+//! Objects that the SDK does not make: a static one, one that wants a list even of nothing, and one that throws.
 
 use corprof::sys;
 use std::cell::UnsafeCell;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 /// Words of the static place.
 const ROOM: usize = 64;
 /// The slot of ObjectReferences.
 const OBJECT_REFERENCES: usize = 52;
+/// The slot of ModuleLoadFinished.
+const MODULE_LOAD_FINISHED: usize = 14;
 /// Slots of the newest callback.
 const SLOTS: usize = size_of::<sys::ICorProfilerCallback11Vtbl>() / size_of::<usize>();
+
+/// `_Unwind_Exception`: class, destructor, and words for the unwinder.
+#[repr(align(16))]
+struct UnwindException([u64; 8]);
 
 struct Place(UnsafeCell<[usize; ROOM]>);
 
@@ -33,12 +39,37 @@ pub fn make_static(object: *mut sys::IUnknown) -> *mut sys::IUnknown {
 
 /// Replaces the slot of ObjectReferences in an object's vtable.
 pub fn want_every_list(object: *mut sys::IUnknown) {
+    replace(object, OBJECT_REFERENCES, object_references as *const ());
+}
+
+/// Replaces the slot of ModuleLoadFinished in an object's vtable.
+pub fn throw(object: *mut sys::IUnknown) {
+    replace(object, MODULE_LOAD_FINISHED, module_load_finished as *const ());
+}
+
+fn replace(object: *mut sys::IUnknown, slot: usize, function: *const ()) {
     let vtable: *mut *const usize = object.cast();
     // SAFETY: the first word of the object is the address of a vtable with these slots.
     let mut slots: Vec<usize> = unsafe { std::slice::from_raw_parts(*vtable, SLOTS) }.to_vec();
-    slots[OBJECT_REFERENCES] = object_references as *const () as usize;
+    slots[slot] = function as usize;
     // SAFETY: the object was just created, and the new vtable is never freed.
     unsafe { *vtable = slots.leak().as_ptr() };
+}
+
+/// A C++ profiler that throws raises such an exception.
+unsafe extern "C-unwind" fn module_load_finished(
+    _this: *mut c_void,
+    _module: sys::ModuleID,
+    _: sys::HRESULT,
+) -> sys::HRESULT {
+    unsafe extern "C-unwind" {
+        fn _Unwind_RaiseException(exception: *mut u64) -> c_int;
+    }
+    let exception = Box::leak(Box::new(UnwindException([0; 8])));
+    // SAFETY: as large and as aligned as the unwinder requires. Nobody catches it, which is the fault.
+    unsafe { _Unwind_RaiseException(exception.0.as_mut_ptr()) };
+    // SAFETY: takes no pointers. C++ ends the process if the unwinder finds no way.
+    unsafe { libc::abort() }
 }
 
 unsafe extern "system" fn object_references(

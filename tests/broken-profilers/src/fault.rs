@@ -70,6 +70,8 @@ faults! {
     HangsOnLoad = "hangs-on-load",
     /// It crashes when a module has loaded.
     Crashes = "crashes",
+    /// An exception of another language leaves its callback when a module has loaded.
+    Throws = "throws",
     /// It ends the process when a module has loaded.
     Exits = "exits",
     /// It enumerates before ProfilerAttachComplete.
@@ -98,6 +100,8 @@ faults! {
     DetachesUnheard = "detaches-unheard",
     /// It queries a module that is unloaded.
     StaleId = "stale-id",
+    /// It queries a module that is unloaded, by the first form of the call.
+    StaleIdFirstForm = "stale-id-first-form",
     /// A callback never returns.
     NeverReturns = "never-returns",
     /// Its QueryInterface for ICorProfilerCallback3 never returns.
@@ -112,7 +116,11 @@ faults! {
     HangsInShutdown = "hangs-in-shutdown",
     /// Shutdown releases what its callbacks use, so that they crash from then on.
     CrashesAfterShutdown = "crashes-after-shutdown",
-    /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk.
+    /// Shutdown crashes.
+    CrashesInShutdown = "crashes-in-shutdown",
+    /// A callback never returns, and beside it a thread of the profiler is in uninterruptible sleep for a minute.
+    HangsBesideSleeper = "hangs-beside-sleeper",
+    /// ProfilerDetachSucceeded is in uninterruptible sleep for five seconds, as on a slow disk. Then it needs another half second.
     SleepsUninterruptibly = "sleeps-uninterruptibly",
     /// ProfilerDetachSucceeded never returns.
     HangsInDetachSucceeded = "hangs-in-detach-succeeded",
@@ -152,6 +160,8 @@ faults! {
     SetsVariable = "sets-variable",
     /// It leaves an EventPipe provider.
     LeavesProvider = "leaves-provider",
+    /// It leaves a function that the exit of the process calls. Its own thread requests the detach, with a reference on the library.
+    LeavesExitHandler = "leaves-exit-handler",
     /// It leaves a descriptor.
     LeavesDescriptor = "leaves-descriptor",
     /// It never releases a reference on its library.

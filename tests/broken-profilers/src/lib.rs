@@ -43,6 +43,10 @@ fn make(_class: &Guid) -> Option<*mut sys::IUnknown> {
             altered::want_every_list(object);
             Some(object)
         }
+        Fault::Throws => {
+            altered::throw(object);
+            Some(object)
+        }
         _ => Some(object),
     }
 }
@@ -64,6 +68,10 @@ pub unsafe extern "system" fn DllGetClassObject(
     // SAFETY: the pointers are valid: the runtime guarantees it for DllGetClassObject.
     unsafe { dll_get_class_object(class, interface, object, make) }
 }
+
+/// The name that C++ gives the entry point without `extern "C"`. A test removes the real one.
+#[unsafe(export_name = "_Z17DllGetClassObjectRK5_GUIDS1_PPv")]
+extern "C" fn mangled_entry_point() {}
 
 /// Runs at the load of the library.
 extern "C" fn loaded() {

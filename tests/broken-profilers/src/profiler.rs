@@ -58,13 +58,16 @@ impl Profiler {
                 | Fault::HangsInShutdown
                 | Fault::SlowShutdown
                 | Fault::CrashesAfterShutdown
+                | Fault::CrashesInShutdown
                 | Fault::OwnThread
+                | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
                 | Fault::DetachesUnheard
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
                 | Fault::NeverReturns
+                | Fault::HangsBesideSleeper
                 | Fault::WaitsAfterRefusal
                 | Fault::WantsList
                 | Fault::WatchesExceptions
@@ -167,6 +170,7 @@ impl ProfilerCallback for Profiler {
                 return if is_own || client_data == NO_TEXT { Ok(()) } else { Err(HResult::E_INVALIDARG) };
             }
             Fault::DetachesUnheard => own_thread::start(&self.0),
+            Fault::HangsBesideSleeper => leave_sleeper(),
             Fault::LeavesThread => leave_thread(),
             Fault::HidesThread => {
                 leave_thread();
@@ -191,6 +195,7 @@ impl ProfilerCallback for Profiler {
                 (0..LOUD_LINES).for_each(|_| write(2, b"noise\n"));
                 write(2, b"last \x1b[31mwords\xff\n");
             }
+            Fault::LeavesExitHandler => leave_exit_handler(),
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
             _ => {}
@@ -204,6 +209,7 @@ impl ProfilerCallback for Profiler {
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
             | Fault::AsksWithoutReference
+            | Fault::LeavesExitHandler
             | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
@@ -243,7 +249,7 @@ impl ProfilerCallback for Profiler {
     }
 
     fn module_load_started(&self, _: ModuleId) {
-        if fault() == Fault::NeverReturns {
+        if matches!(fault(), Fault::NeverReturns | Fault::HangsBesideSleeper) {
             never_return();
         }
     }
@@ -281,6 +287,13 @@ impl ProfilerCallback for Profiler {
                     null_mut(),
                     null_mut(),
                 )
+            };
+        }
+        if fault() == Fault::StaleIdFirstForm {
+            // SAFETY: unsound in a real process: the id is stale, which is the fault.
+            unsafe {
+                let (info, no) = (self.info(), null_mut);
+                sys::ICorProfilerInfo::GetModuleInfo(info, module.0, null_mut(), 0, null_mut(), null_mut(), no())
             };
         }
         if fault() == Fault::RejitsUnloaded {
@@ -328,6 +341,8 @@ impl ProfilerCallback for Profiler {
                 // Until a callback of another thread crashes.
                 never_return();
             }
+            // SAFETY: none: the invalid write is the fault.
+            Fault::CrashesInShutdown => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
             Fault::SlowShutdown => std::thread::sleep(Duration::from_secs(3)),
             _ => {}
         }
@@ -336,7 +351,10 @@ impl ProfilerCallback for Profiler {
     fn profiler_detach_succeeded(&self) {
         match fault() {
             Fault::HangsInDetachSucceeded => never_return(),
-            Fault::SleepsUninterruptibly => sleep_uninterruptibly(Duration::from_secs(5)),
+            Fault::SleepsUninterruptibly => {
+                sleep_uninterruptibly(Duration::from_secs(5));
+                std::thread::sleep(Duration::from_millis(500));
+            }
             _ => {}
         }
     }
@@ -394,6 +412,16 @@ fn leave_thread() {
     unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
 }
 
+fn leave_sleeper() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        sleep_uninterruptibly(Duration::from_secs(60));
+        null_mut()
+    }
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
+    unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
+}
+
 fn leave_timer() {
     let mut timer: libc::timer_t = null_mut();
     // SAFETY: the clock exists, the event is the default, and `timer` is valid for writing.
@@ -432,6 +460,16 @@ fn leave_handler() {
     extern "C" fn handler(_: c_int) {}
     // SAFETY: the handler has the required signature.
     unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
+}
+
+/// Unlike those of `atexit`, such functions do not go with their library.
+fn leave_exit_handler() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    extern "C" fn exits(_: c_int, _: *mut c_void) {}
+    // SAFETY: the function has the required signature.
+    unsafe { on_exit(exits, null_mut()) };
 }
 
 fn leave_child() {

@@ -94,6 +94,12 @@ pub fn frames(page: &Page) -> Vec<String> {
     frames
 }
 
+/// Whether the crash hit an instruction that is mapped. True without a list of the mappings.
+pub fn is_mapped(page: &Page, instruction: u64) -> bool {
+    let mappings = mappings(&page.mappings());
+    mappings.is_empty() || mappings.iter().any(|(first, end, _, _)| (*first..*end).contains(&instruction))
+}
+
 /// Mapped files, by their addresses: first, end, first of the whole file, name.
 type Mappings = Vec<(u64, u64, u64, String)>;
 

@@ -115,6 +115,8 @@ pub struct RefusedCall {
     pub call: String,
     /// The HRESULT: `0x80070057`.
     pub code: String,
+    /// Its name, if it has one: `E_INVALIDARG`.
+    pub name: Option<&'static str>,
     /// The number of runs with such an answer.
     pub runs: u64,
 }
@@ -135,6 +137,12 @@ const ONLY_ATTACHED: [&str; 7] = ["ATT-09", "ATT-10", "ATT-12", "ATT-20", "CAT-0
 /// Clauses about startup.
 const ONLY_FROM_START: [&str; 1] = ["ATT-17"];
 
+/// How the clauses about a detach are exercised.
+const DETACH_ASKED: &str = "detach must be asked for";
+const ASKED_ON_OWN_THREAD: &str = "a thread of the profiler's own must ask for the detach";
+const DETACHED: &str = "detach must be asked for, and come to its end";
+const DETACHED_TWICE: &str = "detach must be asked for, and the library be attached again";
+
 impl Clause {
     /// Whether it is checked for a library that is loaded in this way.
     pub fn is_checked(&self, mode: LoadMode) -> bool {
@@ -142,6 +150,11 @@ impl Clause {
             LoadMode::Attach => !ONLY_FROM_START.contains(&self.id),
             LoadMode::FromStart => !ONLY_ATTACHED.contains(&self.id),
         }
+    }
+
+    /// Whether only a detach request exercises it.
+    pub fn needs_detach(&self) -> bool {
+        [DETACH_ASKED, ASKED_ON_OWN_THREAD, DETACHED, DETACHED_TWICE].contains(&self.exercise)
     }
 }
 
@@ -163,24 +176,16 @@ pub const CLAUSES: [Clause; 23] = [
     ),
     clause("CAT-02", "nothing is enumerated before ProfilerAttachComplete", "something must be enumerated"),
     clause("CAT-09", "no id is used after its unload", "the runtime must be asked about a module or function"),
-    clause("DET-02", "nothing is set that forbids the detach which is asked for", "detach must be asked for"),
-    clause("DET-04", "every other way in is closed before detach is asked for", "detach must be asked for"),
-    clause(
-        "DET-05",
-        "a thread that asks holds a reference of its own on the library",
-        "a thread of the profiler's own must ask for the detach",
-    ),
+    clause("DET-02", "nothing is set that forbids the detach which is asked for", DETACH_ASKED),
+    clause("DET-04", "every other way in is closed before detach is asked for", DETACH_ASKED),
+    clause("DET-05", "a thread that asks holds a reference of its own on the library", ASKED_ON_OWN_THREAD),
     clause("DET-07", "every callback returns", "a callback must have returned"),
-    clause("DET-10", "the last Release frees the object", "the detach must come to its end"),
-    clause(
-        "DET-12",
-        "it can be attached again after it has gone",
-        "the library must have been detached, and attached again",
-    ),
+    clause("DET-10", "the last Release frees the object", DETACHED),
+    clause("DET-12", "it can be attached again after it has gone", DETACHED_TWICE),
     clause(
         "DET-14",
         "after the unload nothing is left: library, threads, timers, signal handlers, children, descriptors",
-        "the detach must come to its end",
+        DETACHED,
     ),
     clause("DET-17", "the process exits while it is attached", "it must still be attached when the process exits"),
     clause(
@@ -188,12 +193,12 @@ pub const CLAUSES: [Clause; 23] = [
         "detach is asked for only where the runtime survives it",
         "it must be only notified (LoadAsNotificationOnly), on a runtime since 6",
     ),
-    clause("DET-20", "no call into the runtime after the detach was accepted", "detach must be asked for"),
-    clause("DET-21", "ProfilerDetachSucceeded returns soon", "the detach must come to its end"),
+    clause("DET-20", "no call into the runtime after the detach was accepted", DETACH_ASKED),
+    clause("DET-21", "ProfilerDetachSucceeded returns soon", DETACHED),
     clause(
         "DET-22",
         "no handle, provider, environment variable or applied metadata is left, which no detach takes back",
-        "the detach must come to its end",
+        DETACHED,
     ),
     clause(
         "GCH-05",

@@ -1,5 +1,6 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
+use super::backtrace;
 use super::page::{Crash, Line, Page};
 use super::run::clause_of_hang;
 use super::unload;
@@ -11,8 +12,15 @@ use std::time::Duration;
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
 
-/// Why a crash comes in the exit of a program: profilers release there what their callbacks use.
-const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
+/// The callback in which profilers release what their callbacks use.
+const SHUTDOWN: &str = "Shutdown";
+/// For a crash that comes only then.
+pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
+
+/// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
+const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
+/// Those of the C++ library, if no frame above the callback can be unwound.
+const TERMINATED: &str = "terminate called after throwing";
 
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
@@ -39,11 +47,11 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
 }
 
 /// A crash, or an unexpected exit.
-pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
+pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
     let lines = page.lines();
-    let known = cause(page, status, is_done);
+    let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
-    let is_on_own_thread = page.crash().is_some_and(|crash| crash.own == 1);
+    let is_on_own_thread = crash(page).is_some_and(|crash| crash.own == 1);
     match pending_unload(&lines) {
         Some((threads, unmaps)) if clause != CLAUSE_OF_ASKER && (unmaps || !is_on_own_thread) => {
             threads.iter().map(|thread| of_thread(thread)).collect()
@@ -52,6 +60,28 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool) -> Vec<Line> {
         _ if clause == unload::CLAUSE && has_broken(&lines, unload::CLAUSE) => Vec::new(),
         _ => known.into_iter().collect(),
     }
+}
+
+/// Whether it crashed in a callback of another thread after Shutdown had begun.
+pub fn is_after_shutdown(page: &Page) -> bool {
+    let Some(crash) = page.crash() else { return false };
+    let is_callback = |(seat, name): &(usize, String)| *seat == seat_of(crash) && name != SHUTDOWN;
+    page.callbacks().iter().any(is_callback) && page.lines().contains(&Line::ShutsDown)
+}
+
+/// An exception that has left a callback.
+fn exception(page: &Page, stderr: &str) -> Option<Line> {
+    let crash = crash(page).filter(|crash| crash.signal == libc::SIGABRT as u64)?;
+    let left = stderr.contains(FOREIGN_EXCEPTION) || stderr.contains(TERMINATED);
+    let (_, callback) = page.callbacks().into_iter().find(|(seat, _)| left && *seat == seat_of(crash))?;
+    let message = format!(
+        "an exception left {callback}, which ends the process; catch all exceptions in it, and return an HRESULT"
+    );
+    Some(Line::Broken { clause: "MOD-01".into(), callback: Some(callback), message })
+}
+
+fn seat_of(crash: Crash) -> usize {
+    crash.seat as usize % super::page::THREADS
 }
 
 /// The threads that still run after an unload, or during it, and that no finding has named yet.
@@ -83,18 +113,18 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
         return None;
     }
-    let crash = page.crash();
+    let crash = crash(page);
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
     if let Some(signal) = signal {
-        let seat = crash.map(|crash| crash.seat as usize % super::page::THREADS);
+        let seat = crash.map(seat_of);
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
-        let whose = if crash.is_some_and(|crash| crash.own == 0) { ", on a thread of the profiler's own" } else { "" };
-        let is_late = callback(seat).is_some() && page.lines().contains(&Line::ShutsDown);
-        let late = if is_late { AFTER_SHUTDOWN } else { "" };
-        let message = format!("the process crashed with {} {whence}{whose}{late}", signal_name(signal));
+        // Which thread uses the open way is up to chance, and the cause is the same.
+        let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY);
+        let whose = if is_foreign { ", on a thread of the profiler's own" } else { "" };
+        let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
     }
     if is_done && status.success() {
@@ -112,6 +142,15 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
     let message = format!("the process was ended by the profiler, with status {code}{hint}");
     Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
+}
+
+/// The crash. A profiler with a reference of its own unmaps its library itself, and only the mappings at the crash show that.
+fn crash(page: &Page) -> Option<Crash> {
+    let mut crash = page.crash()?;
+    if crash.place == Crash::IN_LIBRARY && !backtrace::is_mapped(page, crash.instruction) {
+        crash.place = Crash::IN_UNMAPPED_LIBRARY;
+    }
+    Some(crash)
 }
 
 fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
@@ -145,7 +184,7 @@ mod tests {
     fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {
         let page = Page::new().expect("a page");
         let exited = ExitStatus::from_raw(0);
-        let message = |page: &Page| match &of_death(page, exited, false)[..] {
+        let message = |page: &Page| match &of_death(page, exited, false, "")[..] {
             [Line::Broken { message, .. } | Line::Failed(message)] => message.clone(),
             lines => panic!("{lines:?}"),
         };

@@ -2,7 +2,7 @@
 
 use super::backtrace;
 use super::clauses::LoadMode;
-use super::death::{of_death, of_hang};
+use super::death::{is_after_shutdown, of_death, of_hang};
 use super::output::OutputReader;
 use super::page::{Line, Page};
 use super::report::{Report, RunResult, add_up};
@@ -151,7 +151,7 @@ impl Laboratory<'_> {
         } else if !ended {
             lines.extend(of_hang(&page, stopped, longest));
         } else if !is_done || !status.success() {
-            lines.extend(of_death(&page, status, is_done));
+            lines.extend(of_death(&page, status, is_done, &output.stderr));
         }
         let hung = !ended
             || lines
@@ -162,8 +162,9 @@ impl Laboratory<'_> {
         }
         let asked = lines.contains(&Line::AskedForDetach);
         let runtime_version = RuntimeVersion::by_name(&order.runtime_version).unwrap_or(RuntimeVersion::Core8);
-        let (seed, backtrace) = (order.seed, backtrace::frames(&page));
-        Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, stderr: output.stderr })
+        let (seed, backtrace, after_shutdown) = (order.seed, backtrace::frames(&page), is_after_shutdown(&page));
+        let stderr = output.stderr;
+        Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, after_shutdown, stderr })
     }
 }
 

@@ -95,13 +95,9 @@ fn kind(name: &str) -> String {
 }
 
 /// Whether a thread of this process is in uninterruptible sleep (state D in proc(5)), as in a system call on a slow disk.
-pub fn waits_for_a_disk() -> bool {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let state = |thread: fs::DirEntry| {
-        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
-        stat.rsplit_once(") ")?.1.chars().next()
-    };
-    threads.filter_map(state).any(|state| state == 'D')
+pub fn waits_for_a_disk(thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
 }
 
 /// Threads that do not belong to the runtime's side and do not end right now, with their names.

@@ -1,10 +1,11 @@
 //! A profiler's real library: the dynamic linker opens it when the runtime loads it, and the process's mappings show it.
 
+use super::elf::ElfFacts;
 use super::monitor;
 use super::system::{self, Opened};
 use crate::library::Exports;
 use corprof::{Guid, HResult};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,9 @@ pub struct LibraryFile {
     refuses_class: Arc<AtomicBool>,
     state: Mutex<Option<Opened>>,
 }
+
+/// What the runtime looks for in a profiler's library.
+const ENTRY: &CStr = c"DllGetClassObject";
 
 type GetClassObject = unsafe extern "system" fn(*const Guid, *const Guid, *mut *mut c_void) -> i32;
 
@@ -43,30 +47,33 @@ impl LibraryFile {
 
 impl Exports for LibraryFile {
     unsafe fn get_class_object(&self, class: *const Guid, interface: *const Guid, out: *mut *mut c_void) -> HResult {
-        let _scope = monitor::callback("DllGetClassObject");
         let function = {
             let state = self.state.lock().expect("no panic while locked");
             let Some(opened) = state.as_ref() else { return HResult::ERROR_MOD_NOT_FOUND };
-            opened.symbol(c"DllGetClassObject")
+            opened.symbol(ENTRY)
         };
         let Some(function) = function else {
-            monitor::broken(
-                monitor::clause_of_load(),
-                "the library does not export DllGetClassObject; a profiler's library must",
+            let why = ElfFacts::of(&self.path).mangled("DllGetClassObject").map_or_else(
+                || "a profiler's library must".to_owned(),
+                |name| format!("it exports {name} instead: declare the function `extern \"C\"`"),
             );
+            let message = format!("the library does not export DllGetClassObject; {why}");
+            monitor::broken_in(monitor::clause_of_load(), Some("DllGetClassObject"), &message);
             return HResult::CLASS_E_CLASSNOTAVAILABLE;
         };
         // SAFETY: the export of that name has this signature.
         let function: GetClassObject = unsafe { std::mem::transmute(function) };
-        // SAFETY: the caller guarantees two identifiers and a place, as COM requires.
-        let answer = HResult(unsafe { function(class, interface, out) });
+        let answer = monitor::callback("DllGetClassObject", || {
+            // SAFETY: the caller guarantees two identifiers and a place, as COM requires.
+            HResult(unsafe { function(class, interface, out) })
+        });
         self.refuses_class.store(!answer.is_success(), Ordering::SeqCst);
         answer
     }
 
     fn contains(&self, address: usize) -> bool {
         let state = self.state.lock().expect("no panic while locked");
-        let own = state.as_ref().and_then(|opened| opened.symbol(c"DllGetClassObject"));
+        let own = state.as_ref().and_then(|opened| opened.symbol(ENTRY));
         let base = own.and_then(|own| system::library_at(own as usize));
         base.is_some() && base == system::library_at(address)
     }
@@ -75,9 +82,7 @@ impl Exports for LibraryFile {
         if self.is_open() {
             return;
         }
-        let _scope = monitor::callback("dlopen");
-        let opened = system::open(&self.path);
-        match opened {
+        match monitor::callback("dlopen", || system::open(&self.path)) {
             Ok(opened) => {
                 if let Some(range) = range(&self.path) {
                     system::mapped(range);
@@ -90,7 +95,11 @@ impl Exports for LibraryFile {
                     return monitor::failed(&missing);
                 }
                 let machine = foreign_machine(&self.path).unwrap_or_default();
-                monitor::broken("ATT-06", &format!("the library cannot be loaded: {words}{machine}"));
+                monitor::broken_in(
+                    "ATT-06",
+                    Some("dlopen"),
+                    &format!("the library cannot be loaded: {words}{machine}"),
+                );
             }
         }
     }
@@ -99,10 +108,7 @@ impl Exports for LibraryFile {
         let opened = self.state.lock().expect("no panic while locked").take();
         let Some(opened) = opened else { return };
         monitor::unload_begins();
-        {
-            let _scope = monitor::callback("dlclose");
-            opened.close();
-        }
+        monitor::callback("dlclose", || opened.close());
         if range(&self.path).is_none() {
             system::unmapped();
             monitor::was_unmapped();

@@ -1,9 +1,10 @@
 //! How a run loads the library: by an attach, or with the start of the runtime. And what is wrong if nothing is loaded.
 
 use super::clauses::LoadMode;
+use super::elf::ElfFacts;
 use super::monitor;
 use super::page::Line;
-use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until};
+use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until, until_returned};
 use super::unload;
 use crate::runtime::AttachRequest;
 use crate::schedule;
@@ -11,6 +12,12 @@ use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+
+/// A code in the spelling of the report, and its name: `0x80004005 (E_FAIL)`.
+pub(super) fn named_code(code: HResult) -> String {
+    let name = code.name().map_or_else(String::new, |name| format!(" ({name})"));
+    format!("{:#010x}{name}", code.0)
+}
 
 impl Run {
     /// Attaches, and returns the class that the library accepted. `None` if nothing is attached.
@@ -77,7 +84,7 @@ impl Run {
 
     /// Waits for an answer. Reports what it waits for in vain.
     fn wait_for(&self, what: &str, is_answered: impl Fn() -> bool) {
-        if until(LONGEST, is_answered) {
+        if until_returned(LONGEST, is_answered) {
             return;
         }
         if monitor::callbacks(LONGEST / 2).is_empty() {
@@ -91,7 +98,7 @@ impl Run {
     /// The library was not loaded, or the profiler wants nothing.
     fn check_refusal(&self, code: HResult) {
         check_unload();
-        let words = format!("{:#010x}", code.0);
+        let words = named_code(code);
         let clause = self.order.mode.clause_of_load();
         if let Some(refused) = self.runtime.remembered().get(self.others..).and_then(<[_]>::last) {
             let message = self.why_refused(&words);
@@ -137,8 +144,10 @@ impl Run {
         let has_threads = monitor::has_broken(unload::CLAUSE);
         if !has_threads && (last_release.is_none() || !until(LAST_INSTRUCTIONS, || !self.is_mapped())) {
             let answered = last_release.map_or("did not return".to_owned(), |left| format!("was answered {left}"));
+            let why = ElfFacts::of(&self.order.library).why_it_stays().filter(|_| last_release.is_some());
+            let why = why.map_or_else(String::new, |why| format!("; {why}"));
             let message = format!(
-                "the profiler refused its attach, and its library is still in the process (the last Release {answered})"
+                "the profiler refused its attach, and its library is still in the process (the last Release {answered}){why}"
             );
             monitor::broken_in("ATT-10", Some("InitializeForAttach"), &message);
         }

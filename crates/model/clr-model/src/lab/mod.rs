@@ -15,6 +15,7 @@
 mod backtrace;
 pub mod clauses;
 mod death;
+mod elf;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;

@@ -3,7 +3,7 @@
 //! The runtime's files call these functions at places that only the laboratory checks.
 
 use super::clauses::LoadMode;
-use super::leftovers::{Leftover, ProcessState};
+use super::leftovers::{self, Leftover, ProcessState};
 use super::page::{Line, PageWriter};
 use super::system;
 use super::unload::{self, Unload};
@@ -57,21 +57,18 @@ struct State {
     refused: BTreeSet<(&'static str, i32)>,
     works: bool,
     failed: bool,
-    callbacks: HashMap<Task, Vec<(&'static str, Instant)>>,
+    callbacks: HashMap<Task, Vec<Called>>,
     unload: Unload,
     /// MONITOR_GC was refused in this callback, and no mask has been granted since.
     refused_collections: Option<Option<&'static str>>,
 }
 
-/// A thread is in a callback while this lives.
-pub struct CallbackScope(bool);
-
-impl Drop for CallbackScope {
-    fn drop(&mut self) {
-        if let Some(monitor) = MONITOR.get().filter(|_| self.0) {
-            monitor.leave();
-        }
-    }
+/// A running callback.
+struct Called {
+    name: &'static str,
+    since: Instant,
+    /// The system's number of its thread.
+    thread: u32,
 }
 
 /// Makes this process a laboratory run.
@@ -225,12 +222,14 @@ pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
 }
 
-/// The running thread calls into the profiler.
-pub fn callback(name: &'static str) -> CallbackScope {
-    if let Some(monitor) = MONITOR.get() {
-        monitor.enter(name);
-    }
-    CallbackScope(MONITOR.get().is_some())
+/// The running thread calls into the profiler. A callback that an exception leaves is never over: the exception aborts the process, and
+/// the name of the callback is still known then.
+pub fn callback<R>(name: &'static str, call: impl FnOnce() -> R) -> R {
+    let Some(monitor) = MONITOR.get() else { return call() };
+    monitor.enter(name);
+    let answer = call();
+    monitor.leave();
+    answer
 }
 
 /// Waits a little for the system's scheduler, whose delays are not the profiler's fault. A runtime does not wait for them.
@@ -246,9 +245,16 @@ pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
     let state = monitor.lock();
     let innermost = state.callbacks.values().filter_map(|stack| stack.last());
     let mut names: Vec<&'static str> =
-        innermost.filter(|(_, since)| since.elapsed() >= longer_than).map(|(name, _)| *name).collect();
+        innermost.filter(|called| called.since.elapsed() >= longer_than).map(|called| called.name).collect();
     names.sort_unstable();
     names
+}
+
+/// Whether a callback waits for a disk: its thread, and no other one of the process.
+pub fn callback_waits_for_a_disk() -> bool {
+    let Some(monitor) = MONITOR.get() else { return false };
+    let threads: BTreeSet<u32> = monitor.lock().callbacks.values().flatten().map(|called| called.thread).collect();
+    threads.into_iter().any(leftovers::waits_for_a_disk)
 }
 
 /// The profiler calls the runtime.
@@ -426,7 +432,7 @@ impl Monitor {
     }
 
     fn callback_of(&self, task: Task) -> Option<&'static str> {
-        self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.0))
+        self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.name))
     }
 
     fn enter(&self, name: &'static str) {
@@ -437,7 +443,8 @@ impl Monitor {
             self.writer.write(&Line::ShutsDown);
         }
         let task = schedule::current();
-        self.lock().callbacks.entry(task).or_default().push((name, Instant::now()));
+        let called = Called { name, since: Instant::now(), thread: threads::this_thread() };
+        self.lock().callbacks.entry(task).or_default().push(called);
         self.writer.seat(task.0, name);
     }
 
@@ -447,7 +454,7 @@ impl Monitor {
             let mut state = self.lock();
             let stack = state.callbacks.entry(task).or_default();
             stack.pop();
-            stack.last().map(|(name, _)| *name)
+            stack.last().map(|called| called.name)
         };
         self.writer.seat(task.0, outer.unwrap_or_default());
     }

@@ -1,8 +1,10 @@
 //! Sums up the findings of all runs: a verdict for each clause.
 
 use super::clauses::{CLAUSES, CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
+use super::death::AFTER_SHUTDOWN;
 use super::page::Line;
 use crate::differences::RuntimeVersion;
+use corprof::HResult;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum of reported findings for a clause; more would repeat them.
@@ -52,6 +54,8 @@ pub struct RunResult {
     pub asked: bool,
     /// Where it crashed, if it did.
     pub backtrace: Vec<String>,
+    /// Whether it crashed in a callback after Shutdown had begun.
+    pub after_shutdown: bool,
     /// The last lines of its standard error.
     pub stderr: String,
 }
@@ -81,6 +85,8 @@ struct Sums<'a> {
     refused: BTreeMap<(&'a str, u32), BTreeSet<Origin>>,
     seen: BTreeMap<&'a str, BTreeSet<Origin>>,
     preempted: BTreeMap<(&'a str, Origin), u64>,
+    /// The runs that died of an event in a callback after Shutdown had begun.
+    after_shutdown: Events<'a>,
     /// The first run that died of an event.
     deaths: BTreeMap<Event<'a>, &'a RunResult>,
     works: bool,
@@ -104,6 +110,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
         call: (*call).to_owned(),
         code: format!("{code:#010x}"),
+        name: HResult(*code as i32).name(),
         runs: runs.len() as u64,
     };
     report.refused = sums.refused.iter().map(call).collect();
@@ -122,6 +129,9 @@ impl<'a> Sums<'a> {
                 Line::Broken { clause, callback, message } => {
                     let event: Event = (clause, callback.as_deref(), message);
                     self.broken.entry(event).or_default().insert(origin);
+                    if place >= ran.own_lines && ran.after_shutdown {
+                        self.after_shutdown.entry(event).or_default().insert(origin);
+                    }
                     let known = self.deaths.get(&event);
                     if place >= ran.own_lines && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
@@ -168,6 +178,9 @@ impl<'a> Sums<'a> {
         let mut findings: Vec<Finding> = Vec::new();
         for (event, runs) in events {
             let (clause, callback, message) = event;
+            // If it also crashes before, Shutdown is not the cause.
+            let only_late = self.after_shutdown.get(event) == Some(runs);
+            let message = format!("{message}{}", if only_late { AFTER_SHUTDOWN } else { "" });
             if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
                 findings.push(Finding {
                     runs: Some(runs.len() as u64),
@@ -176,7 +189,7 @@ impl<'a> Sums<'a> {
                     callback: callback.map(str::to_owned),
                     preemption_ms: self.preemption(clause, runs),
                     crash: self.deaths.get(event).map(|ran| crashed_run(ran)),
-                    ..Finding::of(clause, verdict, message)
+                    ..Finding::of(clause, verdict, &message)
                 });
             }
         }
@@ -194,4 +207,34 @@ fn crashed_run(ran: &RunResult) -> CrashedRun {
     let (seed, runtime_version) = ran.origin();
     let (backtrace, stderr) = (ran.backtrace.clone(), ran.stderr.clone());
     CrashedRun { seed, runtime_version: runtime_version.to_owned(), backtrace, stderr }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crashed(seed: u64, after_shutdown: bool) -> Result<RunResult, String> {
+        let (clause, callback, message) = ("MOD-01".into(), Some("ModuleLoadFinished".into()), "it crashed".into());
+        Ok(RunResult {
+            runtime_version: RuntimeVersion::Core8,
+            seed,
+            lines: vec![Line::Broken { clause, callback, message }],
+            own_lines: 0,
+            hung: false,
+            asked: false,
+            backtrace: Vec::new(),
+            after_shutdown,
+            stderr: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_crash_before_and_after_shutdown_is_one_finding_that_does_not_blame_it() {
+        let messages = |all: &[Result<RunResult, String>]| -> Vec<String> {
+            let findings = add_up(LoadMode::Attach, all).findings.into_iter();
+            findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.message).collect()
+        };
+        assert_eq!(messages(&[crashed(0, true), crashed(1, false)]), ["it crashed"]);
+        assert_eq!(messages(&[crashed(0, true), crashed(1, true)]), [format!("it crashed{AFTER_SHUTDOWN}")]);
+    }
 }

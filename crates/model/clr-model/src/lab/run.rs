@@ -1,8 +1,9 @@
 //! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
-use super::clauses::LoadMode;
-use super::leftovers;
+use super::clauses::{CLAUSES, LoadMode};
+use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
+use super::loading::named_code;
 use super::monitor;
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
@@ -79,6 +80,8 @@ const INTERVAL: Duration = Duration::from_micros(200);
 const FEWEST_CHECKS: u32 = 100;
 /// Maximum time counted for one check: the machine may have been suspended in between.
 const LONGEST_CHECK: Duration = Duration::from_millis(100);
+/// How often a wait goes on for a disk, each time for half as long: a run must end within its limit.
+const MOST_DISK_WAITS: u32 = 2;
 /// Pause of the program's threads between two steps, nanoseconds of model time.
 const PACE: u64 = 5_000_000;
 /// Latest exit in the middle of profiling after the attach, milliseconds.
@@ -286,12 +289,13 @@ impl Run {
     /// Waits for the profiler's own detach, for the `round`th time. False if it stays.
     fn leaves(&self, round: u32) -> bool {
         if !until(self.order.timeout, || monitor::asked() >= round) {
+            self.note_wait();
             if self.order.timeout >= LONG_ENOUGH {
                 monitor::stays();
             }
             return false;
         }
-        if !until(LONGEST, || self.runtime.profilers().is_empty()) {
+        if !until_returned(LONGEST, || self.runtime.profilers().is_empty()) {
             self.report_hangs();
             return false;
         }
@@ -302,6 +306,19 @@ impl Run {
         true
     }
 
+    /// The detach did not come in the run that waits longest.
+    fn note_wait(&self) {
+        if self.order.seed > 0 {
+            return;
+        }
+        let waited = self.order.timeout.as_secs_f64();
+        for clause in CLAUSES.iter().filter(|clause| clause.needs_detach()) {
+            let message =
+                format!("{}, and was not within {waited} s: let it ask earlier, or raise `--wait`", clause.exercise);
+            monitor::write(&Line::Note { clause: clause.id.to_owned(), message });
+        }
+    }
+
     /// The runtime has released the library: no leftovers are allowed.
     fn check_leftovers(&self) {
         if monitor::has_broken("DET-05") {
@@ -310,10 +327,11 @@ impl Run {
         }
         check_unload();
         if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
-            monitor::broken(
-                "DET-14",
-                "the library is still mapped after its unload: a reference of its own was not given back, or a destructor of a thread pins it",
-            );
+            let why = ElfFacts::of(&self.order.library).why_it_stays();
+            let why = why
+                .as_deref()
+                .unwrap_or("a reference of its own was not given back, or a destructor of a thread pins it");
+            monitor::broken("DET-14", &format!("the library is still mapped after its unload: {why}"));
         }
         if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_empty()) {
             for left in monitor::leftovers() {
@@ -333,7 +351,7 @@ impl Run {
         match self.ask(class) {
             Some(code) if code.is_success() => monitor::exercised("DET-12"),
             Some(code) => {
-                let message = format!("the second attach of the same library was refused with {:#010x}", code.0);
+                let message = format!("the second attach of the same library was refused with {}", named_code(code));
                 return monitor::broken("DET-12", &message);
             }
             None => return,
@@ -357,7 +375,9 @@ impl Run {
             runtime.exit();
         });
         let begun = Instant::now();
-        if !until(LONGEST_SHUTDOWN, || schedule::has_ended(exits) && monitor::callbacks(Duration::ZERO).is_empty()) {
+        if !until_returned(LONGEST_SHUTDOWN, || {
+            schedule::has_ended(exits) && monitor::callbacks(Duration::ZERO).is_empty()
+        }) {
             return self.report_hangs_after(LONGEST_SHUTDOWN);
         }
         if is_attached && begun.elapsed() > SLOW_SHUTDOWN {
@@ -400,9 +420,17 @@ pub(super) fn check_unload() {
     monitor::unload_is_over();
 }
 
-/// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made. So does a slow disk: a thread
-/// that waits for one does not hang.
+/// Waits until `holds`; false on a time-out. A busy machine gets more time: a minimum of checks is always made.
 pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    wait(longest, 0, holds)
+}
+
+/// Waits for callbacks in the same way. A slow disk gets more time, too: a callback that waits for one does not hang.
+pub(super) fn until_returned(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    wait(longest, MOST_DISK_WAITS, holds)
+}
+
+fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> bool {
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     loop {
         let begun = Instant::now();
@@ -410,10 +438,11 @@ pub(super) fn until(longest: Duration, holds: impl Fn() -> bool) -> bool {
             return true;
         }
         if waited > longest && looks > FEWEST_CHECKS {
-            if !leftovers::waits_for_a_disk() {
+            if disk_waits == 0 || !monitor::callback_waits_for_a_disk() {
                 return false;
             }
-            // When the disk is done, the thread still has something to do.
+            disk_waits -= 1;
+            // When the disk is done, the callback still has something to do.
             waited = longest / 2;
         }
         std::thread::sleep(INTERVAL);

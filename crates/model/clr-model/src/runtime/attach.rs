@@ -320,22 +320,24 @@ impl Runtime {
         let made = answer.ok().and_then(|()| if factory.is_null() { Err(HResult::E_FAIL) } else { Ok(()) });
         self.naming("DllGetClassObject", made)?;
         self.step();
-        let scope = monitor::callback("CreateInstance");
         let mut object: *mut c_void = std::ptr::null_mut();
         let factory: *mut sys::IClassFactory = factory.cast();
         let oldest =
             if mutation::is("CMP-02") { &sys::IID_ICorProfilerCallback } else { &sys::IID_ICorProfilerCallback2 };
-        // SAFETY: the factory was just made; an identifier and a local place for the answer.
-        let made =
-            unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
-        // SAFETY: releases the factory's only reference.
-        unsafe { sys::IUnknown::Release(factory.cast()) };
-        drop(scope);
+        let made = monitor::callback("CreateInstance", || {
+            // SAFETY: the factory was just made; an identifier and a local place for the answer.
+            let made =
+                unsafe { sys::IClassFactory::CreateInstance(factory, std::ptr::null_mut(), oldest, &raw mut object) };
+            // SAFETY: releases the factory's only reference.
+            unsafe { sys::IUnknown::Release(factory.cast()) };
+            made
+        });
         let made = HResult(made).ok().map_err(|code| if mutation::is("SBS-02/3") { HResult::E_FAIL } else { code });
         self.naming("CreateInstance", made)?;
-        let _scope = monitor::callback("QueryInterface");
-        // SAFETY: a live object whose one reference is given up.
-        let object = unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) };
+        let object = monitor::callback("QueryInterface", || {
+            // SAFETY: a live object whose one reference is given up.
+            unsafe { ProfilerObject::from_created_for(object.cast(), self.callback_version()) }
+        });
         drop(inside);
         self.naming("QueryInterface", object)
     }
@@ -348,9 +350,10 @@ impl Runtime {
 
 fn asks_to_be_only_notified(library: &Library, object: &ProfilerObject) -> bool {
     let _inside = library.enter();
-    let _scope = monitor::callback("LoadAsNotificationOnly");
     let mut wish = 0;
-    // SAFETY: a local place for the answer.
-    let answer = unsafe { object.load_as_notification_only(&raw mut wish) };
+    let answer = monitor::callback("LoadAsNotificationOnly", || {
+        // SAFETY: a local place for the answer.
+        unsafe { object.load_as_notification_only(&raw mut wish) }
+    });
     answer.is_some_and(|code| code.is_success()) && wish != 0
 }

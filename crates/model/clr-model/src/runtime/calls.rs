@@ -134,11 +134,12 @@ impl Runtime {
     fn run<R>(&self, profiler: &Profiler, slot: &'static str, call: impl FnOnce() -> R) -> R {
         schedule::note(slot, 0);
         let inside = profiler.library.enter();
-        let scope = monitor::callback(slot);
-        self.step();
-        let answer = call();
-        profiler.lock().exit_reported |= slot == SHUTDOWN;
-        drop(scope);
+        let answer = monitor::callback(slot, || {
+            self.step();
+            let answer = call();
+            profiler.lock().exit_reported |= slot == SHUTDOWN;
+            answer
+        });
         self.step();
         drop(inside);
         answer

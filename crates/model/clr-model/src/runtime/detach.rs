@@ -234,15 +234,16 @@ impl Runtime {
         match Arc::try_unwrap(object) {
             Ok(object) => {
                 let inside = profiler.library.enter();
-                let _scope = monitor::callback("Release");
-                let is_static = profiler.library.exports().contains(object.address());
-                let left = object.release();
-                drop(inside);
-                profiler.lock().last_release = Some(left);
-                schedule::note("Release is answered {}", u64::from(left));
-                if left != 0 {
-                    self.report_kept_object(left, is_static);
-                }
+                monitor::callback("Release", || {
+                    let is_static = profiler.library.exports().contains(object.address());
+                    let left = object.release();
+                    drop(inside);
+                    profiler.lock().last_release = Some(left);
+                    schedule::note("Release is answered {}", u64::from(left));
+                    if left != 0 {
+                        self.report_kept_object(left, is_static);
+                    }
+                });
             }
             Err(object) => {
                 let what = "the profiler was released while a callback that the runtime does not count still ran";

@@ -73,19 +73,24 @@ impl Server {
             pdwModuleFlags,
         };
         // SAFETY: the profiler's own arguments, without a place for the flags; the API has the same rules for both methods.
-        unsafe { self.get_module_info2(args) }
+        unsafe { self.module_info(args, "GetModuleInfo") }
+    }
+
+    pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
+        // SAFETY: the profiler's own arguments.
+        unsafe { self.module_info(args, "GetModuleInfo2") }
     }
 
     /// Until its load is announced, a module has neither address nor assembly, and the code says so (source: proftoeeinterfaceimpl.cpp,
     /// GetModuleInfo2: `IsProfilerNotified`).
-    pub(super) unsafe fn get_module_info2(&self, args: args::GetModuleInfo2) -> Answer {
+    unsafe fn module_info(&self, args: args::GetModuleInfo2, call: &str) -> Answer {
         let facts = |module: &Module| {
             let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
             let address = module.address();
             ((module.image.is_some(), address), module.collectible, module.is_announced, path)
         };
         let ((is_precompiled, address), collectible, is_announced, path) =
-            self.about_module(args.moduleId, "GetModuleInfo2", facts)?;
+            self.about_module(args.moduleId, call, facts)?;
         let precompiled = if is_precompiled { sys::COR_PRF_MODULE_NGEN } else { 0 };
         let flags =
             sys::COR_PRF_MODULE_DISK | precompiled | if collectible { sys::COR_PRF_MODULE_COLLECTIBLE } else { 0 };
