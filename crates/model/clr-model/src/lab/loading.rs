@@ -1,6 +1,7 @@
 //! How a run loads the library: by an attach, or with the start of the runtime. And what is wrong if nothing is loaded.
 
 use super::clauses::LoadMode;
+use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::monitor;
 use super::page::Line;
@@ -12,12 +13,6 @@ use corprof::{Guid, HResult};
 use remora_wire::{CLSID_MAIN, CLSID_NOTIFICATION};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-
-/// A code in the spelling of the report, and its name: `0x80004005 (E_FAIL)`.
-pub(super) fn named_code(code: HResult) -> String {
-    let name = code.name().map_or_else(String::new, |name| format!(" ({name})"));
-    format!("{:#010x}{name}", code.0)
-}
 
 impl Run {
     /// Attaches, and returns the class that the library accepted. `None` if nothing is attached.

@@ -14,6 +14,7 @@
 
 mod backtrace;
 pub mod clauses;
+mod codes;
 mod death;
 mod elf;
 pub mod laboratory;

@@ -1,9 +1,9 @@
 //! One run: a runtime, a busy program, and the profiler, from its attach to its detach or to the exit.
 
 use super::clauses::{CLAUSES, LoadMode};
+use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
-use super::loading::named_code;
 use super::monitor;
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};

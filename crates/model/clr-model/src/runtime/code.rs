@@ -3,9 +3,9 @@
 //! An id becomes enumerable before its load event, and stops before its unload event (seed 002); "the event is always last". Ids are never
 //! reused, so a stale one is recognised. Code addresses are reused at once, which makes late lookups wrong.
 
+use super::Runtime;
 use super::calls::{call_all, high, low};
 use super::metadata_contents::Contents;
-use super::{Runtime, metadata};
 use crate::mutation;
 use crate::schedule;
 use corprof::sys;
@@ -88,7 +88,6 @@ pub(super) struct Module {
     pub(super) defined: u32,
     /// Metadata rows that profilers have added.
     pub(super) emitted: u32,
-    pub(super) metadata: metadata::Built,
     pub(super) collectible: bool,
     pub(super) image: Option<Image>,
     /// Its address if it has no such image. There is memory in processes that load foreign libraries.
@@ -425,6 +424,7 @@ impl Runtime {
             let gone: Vec<FunctionId> = of_module.map(|(id, _)| *id).collect();
             gone.into_iter().for_each(|function| state.code.free_code(function));
             state.code.modules.remove(&module);
+            state.metadata.remove(&module);
             state.heap.module_unloads(module);
         }
         schedule::note("Module {} is gone, and its code with it", value);

@@ -105,6 +105,8 @@ const ON_ITS_WAY: u32 = 4;
 #[derive(Default)]
 struct State {
     code: Code,
+    /// The metadata of modules as it was last read.
+    metadata: HashMap<code::ModuleId, metadata::Built>,
     threads: threads::Threads,
     profilers: Vec<Arc<Profiler>>,
     /// Every profiler so far. The model keeps what a real runtime frees, to detect late uses.

@@ -28,11 +28,12 @@ impl State {
         let framework = self.code.framework();
         let known = self.code.modules.get(&module)?;
         let extent = Extent { framework, methods: known.methods, defined: known.defined };
-        if let Some((_, rows)) = known.metadata.rows.as_ref().filter(|(built, _)| *built == extent) {
+        let built = self.metadata.entry(module).or_default();
+        if let Some((_, rows)) = built.rows.as_ref().filter(|(built, _)| *built == extent) {
             return Some(rows.clone());
         }
         let rows = Arc::new(Rows::of(self, module)?);
-        let built = &mut self.code.modules.get_mut(&module)?.metadata;
+        let built = self.metadata.entry(module).or_default();
         built.heaps.lock().expect("no panic while locked").fill(&rows);
         built.rows = Some((extent, rows.clone()));
         Some(rows)
@@ -40,7 +41,7 @@ impl State {
 
     /// A module's heaps. Who keeps them may read them after the module is gone.
     pub(super) fn heaps_of(&self, module: ModuleId) -> Arc<Mutex<Heaps>> {
-        self.code.modules.get(&module).map(|known| known.metadata.heaps.clone()).unwrap_or_default()
+        self.metadata.get(&module).map(|built| built.heaps.clone()).unwrap_or_default()
     }
 }
 
