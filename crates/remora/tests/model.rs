@@ -156,6 +156,32 @@ fn client_data_is_a_text_or_a_file_and_bounded() {
     attach(&format!("@{file}")).succeeds();
 }
 
+/// It waited for a writer, or read without an end.
+#[test]
+fn client_data_and_configurations_of_pipes_and_devices_are_refused() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    for file in ["/dev/zero", "/proc"] {
+        let data = format!("@{file}");
+        let attached =
+            targets.remora(&["attach", "plain", "--clsid", CLASS, "--library", "x.so", "--client-data", &data]);
+        let message = attached.fails(2);
+        assert!(message.contains("it is no regular file"), "{message}");
+    }
+    let message = targets.remora(&["run", "plain", "--name", "other", "--config", "/dev/zero"]).fails(30);
+    assert!(message.contains("it is no regular file"), "{message}");
+}
+
+#[test]
+fn a_stopped_target_can_be_ended() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    let process = rustix::process::Pid::from_child(&targets.running[0]);
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("stopped");
+    targets.remora(&["stop", "plain"]).succeeds();
+    targets.running[0].wait().expect("it has ended");
+}
+
 #[test]
 fn a_profiler_that_ends_the_target_is_reported() {
     let mut targets = Targets::new();
