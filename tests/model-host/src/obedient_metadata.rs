@@ -24,7 +24,7 @@ pub fn contents() -> Contents {
         made.method(STATIC, "Main", &NOTHING);
         made.method(STATIC, "Do", &[0x00, 0x01, 0x0E, 0x0E]);
         made.parameter(0, 1, "verb");
-        for name in ["Load", "Many", "Unload", "Compile", "Often", "Emit", "NameThread", "Block", "Throw"] {
+        for name in ["Load", "Many", "Unload", "Compile", "Often", "Emit", "NameThread", "Block", "Throw", "Filter"] {
             made.method(STATIC, name, &GIVES_TEXT);
         }
         made.method(STATIC, "BeginUnload", &[0x00, 0x00, 0x12, in_signature(framework.weak)]);
