@@ -102,7 +102,10 @@ fn of_the_model(noticed: &[Noticed]) -> String {
 
 fn of_remora_itself(noticed: &[Noticed]) -> String {
     let mut table = String::from("| what Remora does wrong | clauses | noticed by |\n|---|---|---|\n");
-    for one in noticed.iter().filter(|one| one.what.side != Side::Model) {
+    // A run breaks them in another order than the sources have them.
+    let mut all: Vec<&Noticed> = noticed.iter().filter(|one| one.what.side != Side::Model).collect();
+    all.sort_by_key(|one| (one.what.clauses().map(str::to_owned).collect::<Vec<_>>(), row_of(&one.what)));
+    for one in all {
         let clauses: Vec<&str> = one.what.clauses().collect();
         let by = listed(one.by.iter().map(String::as_str));
         put(&mut table, format_args!("| {} | {} | {by} |", row_of(&one.what), clauses.join(", ")));

@@ -40,8 +40,11 @@ impl State {
     }
 
     /// A module's heaps. Who keeps them may read them after the module is gone.
-    pub(super) fn heaps_of(&self, module: ModuleId) -> Arc<Mutex<Heaps>> {
-        self.metadata.get(&module).map(|built| built.heaps.clone()).unwrap_or_default()
+    pub(super) fn heaps_of(&mut self, module: ModuleId) -> Arc<Mutex<Heaps>> {
+        match self.code.modules.contains_key(&module) {
+            true => self.metadata.entry(module).or_default().heaps.clone(),
+            false => Arc::default(),
+        }
     }
 }
 
