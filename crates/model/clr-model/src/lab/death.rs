@@ -1,7 +1,7 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
 use super::backtrace;
-use super::page::{Crash, Line, Page};
+use super::page::{Crash, Line, Page, SHUTDOWN};
 use super::run::clause_of_hang;
 use super::unload;
 use rustix::process::Signal;
@@ -12,8 +12,6 @@ use std::time::Duration;
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
 
-/// The callback in which profilers release what their callbacks use.
-const SHUTDOWN: &str = "Shutdown";
 /// For a crash that comes only then.
 pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
 

@@ -4,7 +4,7 @@
 
 use super::clauses::LoadMode;
 use super::leftovers::{self, Leftover, ProcessState};
-use super::page::{Line, PageWriter};
+use super::page::{Line, PageWriter, SHUTDOWN};
 use super::system;
 use super::unload::{self, Unload};
 use crate::schedule::{self, Task, threads};
@@ -29,9 +29,6 @@ const FIRST_QUESTIONS: [&str; 6] = [
 ];
 
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
-
-/// The callback at whose start a profiler releases what it uses.
-const SHUTDOWN: &str = "Shutdown";
 
 struct Monitor {
     writer: PageWriter,

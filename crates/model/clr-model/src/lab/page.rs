@@ -11,6 +11,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 
+/// The callback in which profilers release what their callbacks use.
+pub const SHUTDOWN: &str = "Shutdown";
 /// Threads with a seat of their own; later threads share.
 pub const THREADS: usize = 64;
 /// Bytes of a seat: the name of a callback, padded with zeros.

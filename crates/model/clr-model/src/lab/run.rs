@@ -5,7 +5,7 @@ use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
 use super::monitor;
-use super::page::{Line, PageWriter};
+use super::page::{Line, PageWriter, SHUTDOWN};
 use super::recorder::{self, Recorder};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
@@ -400,7 +400,7 @@ impl Run {
         }
         for callback in callbacks {
             // The limit of the callback, however long the run waited: a hang is one finding in every kind of run.
-            let longest = if callback == "Shutdown" { LONGEST_SHUTDOWN } else { LONGEST };
+            let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
             let message = format!("{callback} has not returned within {} seconds", longest.as_secs());
             monitor::broken_in(clause_of_hang(callback), Some(callback), &message);
         }
@@ -455,7 +455,7 @@ fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> boo
 pub(super) fn clause_of_hang(callback: &str) -> &'static str {
     match callback {
         "ProfilerDetachSucceeded" | "Release" => "DET-21",
-        "Shutdown" => "DET-17",
+        SHUTDOWN => "DET-17",
         _ => "DET-07",
     }
 }

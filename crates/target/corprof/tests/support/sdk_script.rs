@@ -35,11 +35,7 @@ impl Script {
     /// Waits until something that begins so was said.
     #[track_caller]
     pub fn until(&self, start: &str) {
-        let said = self.said.lock().expect("no panic while locked");
-        let all = |said: &mut Vec<String>| !said.iter().any(|one| one.starts_with(start));
-        let (said, waited) = self.heard.wait_timeout_while(said, HANGS, all).expect("no panic while locked");
-        let said = said.clone();
-        assert!(!waited.timed_out(), "nothing that begins with `{start}` in {said:?}");
+        assert!(self.says(start, HANGS), "nothing that begins with `{start}` in {:?}", self.said());
     }
 
     /// Whether something that begins so is said in time.
