@@ -15,7 +15,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
         let begun = Instant::now();
         if let Err(failure) = check() {
             eprintln!("error: {failure}");
-            failed.push(name);
+            failed.push(format!("{name}: {failure}"));
         }
         times.push((name, begun.elapsed().as_secs()));
     };
@@ -51,7 +51,7 @@ pub fn run(_: &[String]) -> Outcome<()> {
     }
     let tested = test_output::conclude(count);
     if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
+        bail!("failed:\n{}", failed.join("\n"));
     }
     tested
 }
