@@ -4,7 +4,8 @@
 
 use remora_e2e::read_back::number;
 use remora_e2e::{
-    Facts, Recorded, Recording, Runtime, Start, Target, on_every_runtime, on_runtimes, on_runtimes_at_once,
+    Facts, Recorded, Recording, Runtime, RuntimeMessages, Start, Target, diagnostics, message_ids, on_every_runtime,
+    on_runtimes, on_runtimes_at_once,
 };
 use remora_holds::holds;
 use serde_json::Value;
@@ -64,6 +65,23 @@ fn det_14_det_04_det_10_nothing_is_left_of_what_was_there() {
             new_threads_are_the_runtimes_own(&before, &after, runtime);
             goes_on(&mut target);
         }
+    });
+}
+
+#[test]
+fn att_15_the_runtime_logs_our_attach_and_our_detach() {
+    // Before .NET 8 the runtime publishes no entries (`att_15_…` in tests/conformance).
+    on_runtimes(&Runtime::from_major(8), |runtime| {
+        let mut target = Target::start(runtime, "busy", &["1"]);
+        let messages = RuntimeMessages::of(target.pid());
+        let recorded = Recording::of(&target, &[]);
+        // The runtime serves the next attach after our detach, so all our entries are written by then.
+        assert!(diagnostics::attach_profiler(target.pid(), &[1; 16], "/nowhere/libabsent.so", &[]).is_err());
+        let texts = messages.texts();
+        let (asked, loaded, leaving, left, absent) = ("[0x2512].", "[0x2507].", "[0x2513].", "[0x2514].", "[0x2504].");
+        holds!(ATT_15 clr rem, message_ids(&texts) == [asked, loaded, leaving, left, asked, absent], "{texts:#?}");
+        is_clean(&recorded, runtime);
+        goes_on(&mut target);
     });
 }
 

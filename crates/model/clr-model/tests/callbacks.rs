@@ -23,6 +23,15 @@ fn wanting(mask: u32) -> Script {
     Script::new().on("InitializeForAttach", move |script| assert_eq!(script.set_mask_low(mask), HResult::S_OK))
 }
 
+/// The runtime's answers to [`asks`], in order.
+type Answers = Arc<Mutex<Vec<HResult>>>;
+
+/// A callback that enumerates modules and keeps the answer.
+fn asks(answers: &Answers) -> impl Fn(&Script) + use<> {
+    let answers = answers.clone();
+    move |script: &Script| answers.lock().unwrap().push(script.modules().err().unwrap_or(HResult::S_OK))
+}
+
 /// What came after the attach.
 fn after_attach(script: &Script) -> Vec<&'static str> {
     script.journal().iter().skip_while(|one| **one != "ProfilerAttachComplete").skip(1).copied().collect()
@@ -67,11 +76,7 @@ fn an_assembly_is_reported_around_its_module_and_a_class_with_its_first_use() {
 #[test]
 fn an_exception_is_reported_in_both_passes_and_no_module_is_asked_about_in_the_second() {
     in_worlds(CORES, |world| {
-        let answers = Arc::new(Mutex::new(Vec::new()));
-        let asks = |answers: &Arc<Mutex<Vec<HResult>>>| {
-            let answers = answers.clone();
-            move |script: &Script| answers.lock().unwrap().push(script.modules().err().unwrap_or(HResult::S_OK))
-        };
+        let answers = Answers::default();
         let script = wanting(EXCEPTIONS)
             .on("ExceptionSearchFunctionEnter", asks(&answers))
             .on("ExceptionUnwindFunctionEnter", asks(&answers))
@@ -103,11 +108,7 @@ fn an_exception_is_reported_in_both_passes_and_no_module_is_asked_about_in_the_s
 #[test]
 fn a_filter_is_reported_in_the_first_pass_and_a_finally_in_the_second() {
     in_worlds(CORES, |world| {
-        let answers = Arc::new(Mutex::new(Vec::new()));
-        let asks = |answers: &Arc<Mutex<Vec<HResult>>>| {
-            let answers = answers.clone();
-            move |script: &Script| answers.lock().unwrap().push(script.modules().err().unwrap_or(HResult::S_OK))
-        };
+        let answers = Answers::default();
         let script = wanting(EXCEPTIONS)
             .on("ExceptionSearchFilterEnter", asks(&answers))
             .on("ExceptionUnwindFinallyEnter", asks(&answers));

@@ -94,6 +94,19 @@ fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two
 }
 
 #[test]
+fn gch_05_only_a_snapshot_with_roots_switches_concurrent_gc_off() {
+    for (task, is_concurrent) in [(Task::HeapSnapshot(HeapSnapshot::default()), true), (with_roots(), false)] {
+        in_worlds(CORES, move |world| {
+            world.runtime.set_gc_mode(GcMode::Concurrent);
+            take(world, task, |_| {
+                holds!(GCH_05 rem, world.runtime.is_concurrent() == is_concurrent, "{task:?}");
+            });
+            assert!(world.runtime.is_concurrent(), "{task:?}");
+        });
+    }
+}
+
+#[test]
 fn gch_03_a_watch_that_would_have_too_many_classes_counted_ends_before_that() {
     for mode in [GcMode::Blocking, GcMode::Server] {
         in_worlds(CORES, move |world| {

@@ -529,9 +529,12 @@ fn sbs_03_two_runtimes_have_two_profilers_that_know_nothing_of_each_other() {
     let runtimes = [runtime(), runtime()];
     let scripts = [(); 2].map(|()| Script::new(|_, session| session.wait_for_detach_request()));
     let objects = [0, 1].map(|at| attached(&runtimes[at], scripts[at]));
+    let wanted = AttachMask::MODULE_LOADS.bits() as usize;
+    let asked = [0, 1].map(|at| runtimes[at].number("low"));
+    holds!(SBS_03 rem, asked == [Some(wanted); 2], "each asks its own runtime");
     module_loaded(objects[1], 7);
-    assert_eq!(scripts[0].said(), ["complete"]);
-    assert_eq!(scripts[1].said(), ["complete", "loaded 7"]);
+    holds!(SBS_03 rem, scripts[0].said() == ["complete"]);
+    holds!(SBS_03 rem, scripts[1].said() == ["complete", "loaded 7"]);
     // SAFETY: a live object; its callback panics, which asks the profiler of that runtime to leave.
     unsafe { sys::ICorProfilerCallback::ModuleUnloadStarted(objects[1].cast(), 7) };
     scripts[1].until("detached");

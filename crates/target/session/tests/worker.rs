@@ -126,7 +126,7 @@ fn cat_08_what_a_sample_meets_is_described_once_and_before_it() {
         .collect();
     // Return addresses are moved back into the call.
     holds!(CAT_08 rem, described == [0x1010, 0x2020, 0x9_0000]);
-    assert!(messages[..sample].iter().any(|message| matches!(message, Message::Module { .. })));
+    holds!(CAT_08 rem, messages[..sample].iter().any(|message| matches!(message, Message::Module { .. })));
     assert!(!messages[sample + 1..].iter().any(|message| matches!(message, Message::Address { .. })));
     let native = Message::Address { address: 0x9_0000, place: Place::Native };
     assert!(messages.contains(&native));

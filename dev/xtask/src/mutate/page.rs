@@ -117,7 +117,10 @@ fn without_fault(noticed: &[Noticed], of_remora: &[String]) -> String {
     let broken = noticed.iter().filter(|one| one.what.side != Side::Model);
     let broken: BTreeSet<&str> = broken.flat_map(|one| one.what.clauses()).collect();
     let rest: Vec<&str> = of_remora.iter().map(String::as_str).filter(|clause| !broken.contains(clause)).collect();
-    format!("{} of {}: {}.\n", rest.len(), of_remora.len(), rest.join(", "))
+    match rest.as_slice() {
+        [] => format!("None of {}.\n", of_remora.len()),
+        rest => format!("{} of {}: {}.\n", rest.len(), of_remora.len(), rest.join(", ")),
+    }
 }
 
 fn listed<'a>(tests: impl IntoIterator<Item = &'a str>) -> String {
@@ -155,6 +158,8 @@ mod tests {
         assert!(page.contains("| ATT-01 | 2 | `att_01_a`<br>`att_01_b` |\n"), "{page}");
         assert!(page.contains("| Leaves early | DET-04, DET-05 | `whole` |\n"), "{page}");
         assert!(page.contains("\n1 of 2: ATT-01.\n"), "{page}");
+        let all_broken = made(TEXT, &noticed(), &of_remora[1..]).unwrap();
+        assert!(all_broken.contains("\nNone of 1.\n"), "{all_broken}");
         let rows = rows(&page);
         assert_eq!(rows["ATT-01"], ["att_01_a", "att_01_b"].map(str::to_owned).into());
         assert_eq!(rows["Leaves early"], ["whole".to_owned()].into());
