@@ -251,6 +251,18 @@ fn a_finding_has_the_number_of_its_runs_and_refused_calls_are_listed() {
 }
 
 #[test]
+fn metadata_is_opened_by_the_runtimes_library_and_what_the_model_does_not_read_is_a_refused_call() {
+    let folder = Directory::new();
+    let library = folder.path("opens-metadata.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    // A run that ends early may see no module.
+    let list = "The model refused these calls:\nOpenScopeOnMemory 0x80004001 E_NOTIMPL (";
+    assert!(ran.stdout.contains(list), "{}", ran.stdout);
+}
+
+#[test]
 fn cat_02_an_enumeration_that_comes_too_early_is_found() {
     holds!(CAT_02 sim, run_fault("enumerates-early").breaks("CAT-02", "InitializeForAttach") == Ok(()));
 }

@@ -178,6 +178,8 @@ faults! {
     WatchesExceptions = "honest-exceptions",
     /// It starts an EventPipe session where an exception is thrown, and stays.
     StartsSessionInException = "starts-session-in-exception",
+    /// None; it opens metadata by the runtime's library.
+    OpensMetadata = "opens-metadata",
     /// None; it refuses its attach unless an environment variable is set.
     WantsVariable = "wants-variable",
     /// It keeps the pointer to its client data, and reads there when a module has loaded.

@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::{Shared, never_return};
-use crate::{own_thread, refused_attach, rejit};
+use crate::{own_metadata, own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
     sys,
@@ -254,8 +254,9 @@ impl ProfilerCallback for Profiler {
         }
     }
 
-    fn module_load_finished(&self, _: ModuleId, _: HResult) {
+    fn module_load_finished(&self, module: ModuleId, _: HResult) {
         match fault() {
+            Fault::OpensMetadata => own_metadata::open(self.info(), module.0),
             // SAFETY: none: the invalid write is the fault.
             Fault::Crashes | Fault::CrashesLoudly => unsafe {
                 std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
