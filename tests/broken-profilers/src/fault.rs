@@ -182,6 +182,8 @@ faults! {
     OpensMetadata = "opens-metadata",
     /// None; it refuses its attach unless an environment variable is set.
     WantsVariable = "wants-variable",
+    /// None; it refuses its attach unless the C library knows that variable.
+    WantsInherited = "wants-inherited",
     /// It keeps the pointer to its client data, and reads there when a module has loaded.
     KeepsClientData = "keeps-client-data",
     /// None; it refuses its attach unless the client data is the number of its process, or some bytes that are no text.

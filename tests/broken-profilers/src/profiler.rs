@@ -164,6 +164,7 @@ impl ProfilerCallback for Profiler {
                 return HResult(answer).ok();
             },
             Fault::WantsVariable if !has_variable(raw) => return Err(HResult::E_FAIL),
+            Fault::WantsInherited if !inherits_variable() => return Err(HResult::E_FAIL),
             Fault::KeepsClientData => CLIENT_DATA.store(client_data.as_ptr().cast_mut(), Ordering::SeqCst),
             Fault::WantsClientData => {
                 let is_own = client_data == std::process::id().to_string().as_bytes();
@@ -401,6 +402,13 @@ fn has_variable(info: *mut sys::ICorProfilerInfo) -> bool {
         sys::ICorProfilerInfo11::GetEnvironmentVariable(info.cast(), name.as_ptr(), 0, &mut length, null_mut())
     };
     answer == 0 && length > 0
+}
+
+/// Whether the C library knows it.
+fn inherits_variable() -> bool {
+    let name: Vec<u8> = VARIABLE.bytes().chain([0]).collect();
+    // SAFETY: the name ends with a zero.
+    !unsafe { libc::getenv(name.as_ptr().cast()) }.is_null()
 }
 
 fn leave_thread() {
