@@ -70,6 +70,14 @@ fn mod_01_a_profiler_that_reads_its_client_data_too_late_is_found() {
 }
 
 #[test]
+fn mod_01_a_class_that_is_loaded_on_a_thread_that_the_runtime_does_not_know_is_found() {
+    let result = run_fault("loads-class");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "ProfilerAttachComplete") == Ok(()));
+    let finding = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(finding, "message").starts_with("GetClassFromToken loads a class on a thread"), "{finding:#}");
+}
+
+#[test]
 fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
     // Whether a run comes to that is up to the scheduler, too.
     let honest = run_fault_with("honest-rejit", &["--seeds", "24"]);

@@ -1,4 +1,4 @@
-//! Metadata without Info, from the runtime's library: of a module, and from memory.
+//! Metadata without Info, from the runtime's library: of a module, and from memory. And a class by its token.
 
 use corprof::{Guid, sys};
 use std::ffi::c_void;
@@ -40,5 +40,26 @@ pub fn open(info: *mut sys::ICorProfilerInfo, module: usize) {
         sys::IUnknown::Release(scope);
         sys::IUnknown::Release(dispenser.cast());
         libc::dlclose(library);
+    }
+}
+
+/// Loads a class that the program has not used.
+pub fn load_class(info: *mut sys::ICorProfilerInfo) {
+    let name: Vec<u16> = "Shelves".encode_utf16().chain([0]).collect();
+    let (mut modules, mut module, mut count) = (null_mut(), 0, 0);
+    // SAFETY: the runtime keeps Info valid until it accepts a detach; the name ends with a zero, and all places are local.
+    unsafe {
+        sys::ICorProfilerInfo3::EnumModules(info.cast(), &raw mut modules);
+        while sys::ICorProfilerModuleEnum::Next(modules, 1, &raw mut module, &raw mut count) == 0 {
+            let (mut import, mut token, mut class) = (null_mut(), 0, 0);
+            let interface = &sys::IID_IMetaDataImport;
+            sys::ICorProfilerInfo::GetModuleMetaData(info, module, 0, interface, &raw mut import);
+            let code = sys::IMetaDataImport::FindTypeDefByName(import.cast(), name.as_ptr(), 0, &raw mut token);
+            if code == 0 {
+                sys::ICorProfilerInfo::GetClassFromToken(info, module, token, &raw mut class);
+            }
+            sys::IUnknown::Release(import);
+        }
+        sys::IUnknown::Release(modules.cast());
     }
 }

@@ -214,6 +214,7 @@ impl ProfilerCallback for Profiler {
             | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
+            Fault::LoadsClass => own_metadata::load_class(self.info()),
             Fault::LeavesSession => start_session(self.info()),
             Fault::SetsVariable => set_variable(self.info()),
             Fault::LeavesProvider => create_provider(self.info()),

@@ -88,6 +88,13 @@ impl ProcessEnvironment for OwnProcess {
     fn crash(&self) {
         // SAFETY: takes numbers only. The default handler lets the process die as by the fault itself.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        // A fault ends the process also where a profiler's thread blocks the signal.
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut fault: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a local set, and a valid signal.
+        unsafe { libc::sigaddset(&raw mut fault, libc::SIGSEGV) };
+        // SAFETY: a local set; the old one is not wanted.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const fault, std::ptr::null_mut()) };
         // SAFETY: takes a number only; the process has no handler for this signal now.
         unsafe { libc::raise(libc::SIGSEGV) };
     }
