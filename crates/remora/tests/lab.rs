@@ -78,6 +78,15 @@ fn mod_01_a_class_that_is_loaded_on_a_thread_that_the_runtime_does_not_know_is_f
 }
 
 #[test]
+fn mod_01_a_use_of_the_object_after_the_detach_was_asked_for_is_named_as_the_likely_cause() {
+    let result = run_fault("uses-object-after-detach");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "") == Ok(()));
+    assert_eq!(result.broken().len(), 1, "{:#?}", result.findings);
+    let finding = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(finding, "message").contains("the thread used the profiler's object or Info"), "{finding:#}");
+}
+
+#[test]
 fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
     // Whether a run comes to that is up to the scheduler, too.
     let honest = run_fault_with("honest-rejit", &["--seeds", "24"]);

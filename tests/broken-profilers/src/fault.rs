@@ -188,6 +188,8 @@ faults! {
     KeepsClientData = "keeps-client-data",
     /// None; it refuses its attach unless the client data is the number of its process, or some bytes that are no text.
     WantsClientData = "wants-client-data",
+    /// Its own thread requests the detach, and uses what goes with its object.
+    UsesObjectAfterDetach = "uses-object-after-detach",
     /// It loads a class by its token in ProfilerAttachComplete.
     LoadsClass = "loads-class",
     /// Its own thread calls the runtime without a reference on the library.

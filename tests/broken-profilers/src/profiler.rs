@@ -64,6 +64,7 @@ impl Profiler {
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
                 | Fault::DetachesUnheard
+                | Fault::UsesObjectAfterDetach
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
                 | Fault::NeverReturns
@@ -85,8 +86,10 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        if fault() == Fault::FreesAtRelease {
-            refused_attach::free();
+        match fault() {
+            Fault::FreesAtRelease => refused_attach::free(),
+            Fault::UsesObjectAfterDetach => own_thread::MEMBER.store(null_mut(), Ordering::SeqCst),
+            _ => {}
         }
     }
 }
@@ -209,6 +212,7 @@ impl ProfilerCallback for Profiler {
             Fault::OwnThread
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
+            | Fault::UsesObjectAfterDetach
             | Fault::AsksWithoutReference
             | Fault::LeavesExitHandler
             | Fault::DetachesLate => own_thread::start(&self.0),
