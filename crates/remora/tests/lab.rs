@@ -70,6 +70,23 @@ fn mod_01_a_profiler_that_reads_its_client_data_too_late_is_found() {
 }
 
 #[test]
+fn mod_01_a_class_that_is_loaded_on_a_thread_that_the_runtime_does_not_know_is_found() {
+    let result = run_fault("loads-class");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "ProfilerAttachComplete") == Ok(()));
+    let finding = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(finding, "message").starts_with("GetClassFromToken loads a class on a thread"), "{finding:#}");
+}
+
+#[test]
+fn mod_01_a_use_of_the_object_after_the_detach_was_asked_for_is_named_as_the_likely_cause() {
+    let result = run_fault("uses-object-after-detach");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "") == Ok(()));
+    assert_eq!(result.broken().len(), 1, "{:#?}", result.findings);
+    let finding = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+    assert!(text(finding, "message").contains("the thread used the profiler's object or Info"), "{finding:#}");
+}
+
+#[test]
 fn rjt_01_a_profiler_that_changes_methods_by_rejit_is_checked_and_its_faults_are_found() {
     // Whether a run comes to that is up to the scheduler, too.
     let honest = run_fault_with("honest-rejit", &["--seeds", "24"]);
@@ -248,6 +265,18 @@ fn a_finding_has_the_number_of_its_runs_and_refused_calls_are_listed() {
     let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
     let list = "The model refused these calls:\nSetEventMask 0x8013136f CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER (4 runs)\n";
     assert!(ran.stdout.ends_with(list), "{}", ran.stdout);
+}
+
+#[test]
+fn metadata_is_opened_by_the_runtimes_library_and_what_the_model_does_not_read_is_a_refused_call() {
+    let folder = Directory::new();
+    let library = folder.path("opens-metadata.so");
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    let ran = remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    // A run that ends early may see no module.
+    let list = "The model refused these calls:\nOpenScopeOnMemory 0x80004001 E_NOTIMPL (";
+    assert!(ran.stdout.contains(list), "{}", ran.stdout);
 }
 
 #[test]

@@ -70,6 +70,16 @@ impl Drop for Targets {
 }
 
 #[test]
+fn a_profiler_finds_the_variables_of_its_target_by_getenv() {
+    let mut targets = Targets::new();
+    let library = targets.broken("wants-inherited");
+    targets.run(&["plain", "--name", "without"]);
+    targets.run(&["plain", "--name", "with", "--env", "REMORA_TEST_OF_THE_LAB=1"]);
+    assert_eq!(targets.attach("without", &library).code, 19);
+    targets.attach("with", &library).succeeds();
+}
+
+#[test]
 fn a_target_ends_with_its_standard_input_and_leaves_no_file() {
     let mut targets = Targets::new();
     targets.run(&["plain"]);

@@ -178,12 +178,20 @@ faults! {
     WatchesExceptions = "honest-exceptions",
     /// It starts an EventPipe session where an exception is thrown, and stays.
     StartsSessionInException = "starts-session-in-exception",
+    /// None; it opens metadata by the runtime's library.
+    OpensMetadata = "opens-metadata",
     /// None; it refuses its attach unless an environment variable is set.
     WantsVariable = "wants-variable",
+    /// None; it refuses its attach unless the C library knows that variable.
+    WantsInherited = "wants-inherited",
     /// It keeps the pointer to its client data, and reads there when a module has loaded.
     KeepsClientData = "keeps-client-data",
     /// None; it refuses its attach unless the client data is the number of its process, or some bytes that are no text.
     WantsClientData = "wants-client-data",
+    /// Its own thread requests the detach, and uses what goes with its object.
+    UsesObjectAfterDetach = "uses-object-after-detach",
+    /// It loads a class by its token in ProfilerAttachComplete.
+    LoadsClass = "loads-class",
     /// Its own thread calls the runtime without a reference on the library.
     AsksWithoutReference = "asks-without-reference",
 }

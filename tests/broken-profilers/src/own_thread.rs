@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use corprof::sys;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The expected duration of callbacks, milliseconds.
 const EXPECTED: u32 = 1;
@@ -18,6 +18,10 @@ const LATE: u32 = 1_500_000;
 
 /// The number of checks after which an impatient profiler stops waiting.
 const LONGEST_TURNS: u32 = 20;
+
+/// What the object of [`Fault::UsesObjectAfterDetach`] owns: null when it is gone.
+pub static MEMBER: AtomicPtr<u8> = AtomicPtr::new(VALUE.as_ptr().cast_mut());
+static VALUE: [u8; 1] = [1];
 
 /// Starts it. Nobody joins it: it makes the last call into the runtime.
 pub fn start(shared: &Arc<Shared>) {
@@ -55,7 +59,18 @@ extern "C" fn run(shared: *mut c_void) -> *mut c_void {
         // SAFETY: unsound in a real process: Info may be freed, which is the fault.
         unsafe { sys::ICorProfilerInfo::GetEventMask(info, &mut mask) };
     }
+    if fault() == Fault::UsesObjectAfterDetach {
+        use_member();
+    }
     std::ptr::null_mut()
+}
+
+/// Reads what the object owns until its destructor has taken that away.
+fn use_member() {
+    loop {
+        // SAFETY: none once the destructor has run: that read is the fault.
+        unsafe { MEMBER.load(Ordering::SeqCst).read_volatile() };
+    }
 }
 
 /// Requests the detach.

@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::{Shared, never_return};
-use crate::{own_thread, refused_attach, rejit};
+use crate::{own_metadata, own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
     sys,
@@ -64,6 +64,7 @@ impl Profiler {
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
                 | Fault::DetachesUnheard
+                | Fault::UsesObjectAfterDetach
                 | Fault::CallsAfterSealing
                 | Fault::AsksWithoutReference
                 | Fault::NeverReturns
@@ -85,8 +86,10 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        if fault() == Fault::FreesAtRelease {
-            refused_attach::free();
+        match fault() {
+            Fault::FreesAtRelease => refused_attach::free(),
+            Fault::UsesObjectAfterDetach => own_thread::MEMBER.store(null_mut(), Ordering::SeqCst),
+            _ => {}
         }
     }
 }
@@ -164,6 +167,7 @@ impl ProfilerCallback for Profiler {
                 return HResult(answer).ok();
             },
             Fault::WantsVariable if !has_variable(raw) => return Err(HResult::E_FAIL),
+            Fault::WantsInherited if !inherits_variable() => return Err(HResult::E_FAIL),
             Fault::KeepsClientData => CLIENT_DATA.store(client_data.as_ptr().cast_mut(), Ordering::SeqCst),
             Fault::WantsClientData => {
                 let is_own = client_data == std::process::id().to_string().as_bytes();
@@ -208,11 +212,13 @@ impl ProfilerCallback for Profiler {
             Fault::OwnThread
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
+            | Fault::UsesObjectAfterDetach
             | Fault::AsksWithoutReference
             | Fault::LeavesExitHandler
             | Fault::DetachesLate => own_thread::start(&self.0),
             // SAFETY: the runtime keeps Info valid until it accepts a detach; every Core has the slot.
             Fault::LeavesSuspended => _ = unsafe { sys::ICorProfilerInfo10::SuspendRuntime(self.info().cast()) },
+            Fault::LoadsClass => own_metadata::load_class(self.info()),
             Fault::LeavesSession => start_session(self.info()),
             Fault::SetsVariable => set_variable(self.info()),
             Fault::LeavesProvider => create_provider(self.info()),
@@ -254,8 +260,9 @@ impl ProfilerCallback for Profiler {
         }
     }
 
-    fn module_load_finished(&self, _: ModuleId, _: HResult) {
+    fn module_load_finished(&self, module: ModuleId, _: HResult) {
         match fault() {
+            Fault::OpensMetadata => own_metadata::open(self.info(), module.0),
             // SAFETY: none: the invalid write is the fault.
             Fault::Crashes | Fault::CrashesLoudly => unsafe {
                 std::ptr::without_provenance_mut::<u32>(8).write_volatile(1)
@@ -400,6 +407,13 @@ fn has_variable(info: *mut sys::ICorProfilerInfo) -> bool {
         sys::ICorProfilerInfo11::GetEnvironmentVariable(info.cast(), name.as_ptr(), 0, &mut length, null_mut())
     };
     answer == 0 && length > 0
+}
+
+/// Whether the C library knows it.
+fn inherits_variable() -> bool {
+    let name: Vec<u8> = VARIABLE.bytes().chain([0]).collect();
+    // SAFETY: the name ends with a zero.
+    !unsafe { libc::getenv(name.as_ptr().cast()) }.is_null()
 }
 
 fn leave_thread() {

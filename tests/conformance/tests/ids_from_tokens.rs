@@ -7,8 +7,8 @@
 mod answers;
 
 use answers::{ask, compiled};
+use remora_conformance::in_every_world;
 use remora_conformance::probe::{Seat, Stage};
-use remora_conformance::{in_every_world, in_live_worlds};
 use remora_e2e::until;
 use std::os::unix::process::ExitStatusExt;
 
@@ -182,17 +182,44 @@ fn a_class_with_other_type_arguments_than_it_takes_is_no_type() {
     });
 }
 
-/// Live only: the model loads the class.
 #[test]
 fn a_thread_that_the_runtime_does_not_know_crashes_the_process_if_it_loads_a_class() {
-    in_live_worlds(|runtime| {
-        let mut stage = Stage::start(runtime);
-        let (mut own, tokens) = Tokens::of(&mut stage);
-        let shelves = tokens.class(&mut own, "Shelves");
-        own.begin(&format!("ask class-token {} {shelves}", tokens.module));
-        // Waiting for it ends its input, which would end it, too.
-        until("the target has crashed", || !stage.target().is_alive());
-        let status = stage.target().wait();
-        assert!(status.signal().is_some(), "{status}");
+    in_every_world(|runtime| {
+        for (call, name) in [("class-token", "Shelves"), ("class-token-with", "Shelves"), ("class-token", "Shelf`1")] {
+            let mut stage = Stage::start(runtime);
+            let (mut own, tokens) = Tokens::of(&mut stage);
+            let [main, class] = ["Obedient", name].map(|name| tokens.class(&mut own, name));
+            assert_eq!(tokens.id(&mut own, call, main, "")[0], DONE, "{call}: that one is loaded");
+            own.begin(&format!("ask {call} {} {class}", tokens.module));
+            crashes(&mut stage, call);
+        }
     });
+}
+
+#[test]
+fn the_callbacks_of_an_attach_run_on_such_a_thread() {
+    in_every_world(|runtime| {
+        for place in ["InitializeForAttach", "ProfilerAttachComplete"] {
+            let mut stage = Stage::start(runtime);
+            let (mut own, tokens) = Tokens::of(&mut stage);
+            let shelves = tokens.class(&mut own, "Shelves");
+            stage.leave(own);
+            let _attaching = stage.attach(b"");
+            let mut held = stage.seat("InitializeForAttach");
+            if place != "InitializeForAttach" {
+                held.done(&format!("hold {place}"));
+                held.leave(0);
+                held = stage.seat(place);
+            }
+            held.begin(&format!("ask class-token {} {shelves}", tokens.module));
+            crashes(&mut stage, place);
+        }
+    });
+}
+
+/// Waiting for its end ends the target's input, which would end it, too.
+fn crashes(stage: &mut Stage, what: &str) {
+    until("the target has crashed", || !stage.target().is_alive());
+    let status = stage.target().wait();
+    assert!(status.signal().is_some(), "{what}: {status}");
 }

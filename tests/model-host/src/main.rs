@@ -55,7 +55,10 @@ fn main() -> ExitCode {
     {
         diagnostics::hold(release, listener);
     }
-    let runtime = host::start(runtime_version, SEED, environment);
+    let runtime = match host::start(runtime_version, SEED, environment) {
+        Ok(runtime) => runtime,
+        Err(error) => return refused(&format!("the runtime has no library: {error}")),
+    };
     if let Some(listener) = listener {
         diagnostics::serve(&runtime, listener);
     }

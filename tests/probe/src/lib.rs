@@ -17,6 +17,7 @@
 
 mod answers;
 mod calls;
+mod dispenser;
 mod hooks_with_info;
 mod journal;
 mod metadata;

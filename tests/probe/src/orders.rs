@@ -6,7 +6,7 @@ use crate::open_metadata::Open;
 use crate::seat::{Seat, Snapshot, digest};
 use crate::shared::{Loaded, Shared};
 use crate::witness::Wish;
-use crate::{calls, hooks_with_info, metadata, own_thread, questions, rejit, unloading};
+use crate::{calls, dispenser, hooks_with_info, metadata, own_thread, questions, rejit, unloading};
 use corprof::{
     AttachMask, Enumerated, Enumeration, ForbiddenBits, FunctionId, HResult, HighAttachMask, Info, Loading, ModuleId,
     ProviderConfig, SessionId, sys,
@@ -94,6 +94,7 @@ fn obeyed(seat: &mut Seat<'_>, words: &[&str]) -> Result<String, HResult> {
         ["data"] => Ok(digest(seat.data)),
         ["self"] => Ok(format!("{:p}", Arc::as_ptr(seat.shared))),
         ["hook", name] => hooks_with_info::set(seat.shared, name).map(|()| String::new()),
+        ["dispenser", ref question @ ..] => dispenser::ask(question).ok_or(HResult::E_INVALIDARG),
         ["hooked"] => Ok(hooks_with_info::take_log()),
         ["clauses", low, high] => Ok(clauses(number(low) as u32, number(high) as u32)),
         ["witness", folder, ref walks @ ..] => journal_of_heap(seat.shared, folder, walks),

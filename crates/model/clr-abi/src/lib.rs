@@ -6,6 +6,7 @@
 //! - [`ProfilerObject`] is a profiler's callback object as the runtime holds it, with one method per slot.
 //! - [`enumerators`] are the lists that Info returns.
 //! - [`MetadataServer`] is a module's metadata. [`MetadataObject`] adds its five vtables.
+//! - [`dispenser`] opens metadata without Info.
 //! - [`metahost`] lets a trigger process of the .NET Framework find the runtimes of a process and attach.
 //!
 //! # Design constraints
@@ -15,7 +16,7 @@
 //!
 //! # Supported
 //! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2, IMetaDataAssemblyImport,
-//! IMetaDataEmit2, IMetaDataAssemblyEmit and IMetaDataTables2, and the hosting interfaces of the .NET Framework that an attach needs:
+//! IMetaDataEmit2, IMetaDataAssemblyEmit, IMetaDataTables2 and IMetaDataDispenser, and the hosting interfaces of the .NET Framework that an attach needs:
 //! generated from the table in `crates/target/corprof/abi`.
 //!
 //! # Rejected
@@ -26,6 +27,7 @@
 pub mod callbacks;
 mod counted;
 mod cursor;
+pub mod dispenser;
 pub mod enumerators;
 #[rustfmt::skip]
 #[path = "generated/info.rs"]

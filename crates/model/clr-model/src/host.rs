@@ -11,7 +11,7 @@ use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::lab::library_file::LibraryFile;
 use crate::library::Library;
-use crate::runtime::{GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory};
+use crate::runtime::{GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory, map_own_library};
 use crate::schedule::threads;
 use corprof::HResult;
 use std::collections::BTreeMap;
@@ -33,14 +33,18 @@ const IMAGE: usize = 0x1_0000;
 pub type Environment = BTreeMap<String, String>;
 
 /// Starts the process's runtime, with the profiler that the environment names. Call it once.
-pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environment) -> Arc<Runtime> {
+///
+/// # Errors
+/// The runtime's own library cannot be mapped.
+pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environment) -> std::io::Result<Arc<Runtime>> {
     threads::use_os_threads_at(seed, COMPRESSION);
     give_the_heap_memory();
+    map_own_library()?;
     let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(runtime_version, &environment);
     let process = Arc::new(OwnProcess { environment, faults: faults.clone() });
     let config = RuntimeConfig { gc_mode, process, ..RuntimeConfig::of(runtime_version) };
-    Runtime::start_in(runtime_version, faults, config)
+    Ok(Runtime::start_in(runtime_version, faults, config))
 }
 
 /// Maps an empty image under a name that the mappings show, for [`Runtime::load_image`]. It stays mapped. Returns its start.
@@ -84,6 +88,13 @@ impl ProcessEnvironment for OwnProcess {
     fn crash(&self) {
         // SAFETY: takes numbers only. The default handler lets the process die as by the fault itself.
         unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        // A fault ends the process also where a profiler's thread blocks the signal.
+        // SAFETY: all-zero is a valid value of this plain struct.
+        let mut fault: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a local set, and a valid signal.
+        unsafe { libc::sigaddset(&raw mut fault, libc::SIGSEGV) };
+        // SAFETY: a local set; the old one is not wanted.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const fault, std::ptr::null_mut()) };
         // SAFETY: takes a number only; the process has no handler for this signal now.
         unsafe { libc::raise(libc::SIGSEGV) };
     }

@@ -9,7 +9,7 @@ use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
 use crate::machine::{Account, Build, File, HostingServer, Machine, Process, ProcessStart};
-use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Runtime, Status, give_the_heap_memory};
+use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Runtime, Status, give_the_heap_memory, map_own_library};
 use crate::schedule::{self, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -113,8 +113,14 @@ impl Target {
         place.forget_end(&config.name)?;
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
+        map_own_library()?;
+        let environment = environment(&config);
+        for (name, value) in environment.iter().rev() {
+            // SAFETY: the process's other threads do not read its environment, and no profiler is loaded yet.
+            unsafe { std::env::set_var(name, value) };
+        }
         let channel = Channel::listen(&paths[1])?;
-        let shared = Arc::new(Shared::begin(channel, &config));
+        let shared = Arc::new(Shared::begin(channel, &config, &environment));
         // Only now: who connects finds everything ready.
         let listener = UnixListener::bind(&paths[0])?;
         listener.set_nonblocking(true)?;
@@ -146,22 +152,19 @@ impl Target {
 }
 
 impl Shared {
-    fn begin(channel: Channel, config: &TargetConfig) -> Shared {
+    fn begin(channel: Channel, config: &TargetConfig, environment: &[(&str, &str)]) -> Shared {
         let scenario = config.scenario;
         let machine = Machine::new(RuntimeVersion::Desktop4, Arc::new(Faults::default()));
         machine.open_real_files();
         let (old, _) = scripted::library(Script::new().of_version(2), &machine.faults);
         machine.put(OLD_PATH, File::of(&old));
         machine.register(OLD_CLASS, OLD_PATH);
-        let own = environment_of(scenario.state);
-        let given = config.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let environment: Vec<(&str, &str)> = given.chain(own.iter().copied()).collect();
         let configuration = config.configuration.unwrap_or(scenario.configuration);
         let process = machine.start_with(&ProcessStart {
             id: std::process::id(),
             account: scenario.account,
             build: Build::default(),
-            environment: &environment,
+            environment,
             gc_mode: configuration.gc_mode(),
         });
         let shared = Shared {
@@ -348,6 +351,12 @@ fn changed(is_changed: bool) -> Told {
 /// Does it in each runtime. Whether it changed something in one.
 fn in_any(runtimes: &[Arc<Runtime>], change: impl Fn(&Runtime) -> bool) -> bool {
     runtimes.iter().filter(|one| change(one)).count() > 0
+}
+
+/// The target's variables. The first one of a name counts.
+fn environment(config: &TargetConfig) -> Vec<(&str, &str)> {
+    let given = config.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    given.chain(environment_of(config.scenario.state).iter().copied()).collect()
 }
 
 /// The variables of a scenario.

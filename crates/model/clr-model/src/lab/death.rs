@@ -15,6 +15,9 @@ const CLAUSE_OF_ASKER: &str = "DET-05";
 /// For a crash that comes only then.
 pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
 
+/// For a crash of a profiler's own thread that has asked for the detach.
+const AFTER_REQUEST: &str = "on the thread that had asked for the detach, after that was accepted; the likely cause: the thread used the profiler's object or Info, which may be gone when RequestProfilerDetach returns (DET-20), so copy what it needs to its stack before";
+
 /// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
 const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
 /// Those of the C++ library, if no frame above the callback can be unwound.
@@ -120,7 +123,8 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
         // Which thread uses the open way is up to chance, and the cause is the same.
-        let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY);
+        let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY)
+            && whence != AFTER_REQUEST;
         let whose = if is_foreign { ", on a thread of the profiler's own" } else { "" };
         let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
@@ -163,6 +167,7 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
         Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => {
             ("DET-04", "at an address of the library after it was unmapped: a way into it was still open")
         }
+        Some(Crash { own: 0, asker: 1, .. }) => ("MOD-01", AFTER_REQUEST),
         _ if is_done => ("DET-17", "while it exited"),
         Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),
         _ => ("MOD-01", "in what the profiler called or had changed"),

@@ -13,6 +13,7 @@ use crate::faults::Faults;
 use crate::library::Library;
 use crate::runtime::{
     AttachRequest, Called, Contents, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory,
+    map_own_library,
 };
 use crate::schedule::{self, Random, threads};
 use crate::scripted::{self, Script};
@@ -149,6 +150,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let client_data = order.client_data.as_ref().map(ClientData::bytes).transpose()?;
     threads::use_os_threads(order.seed);
     give_the_heap_memory();
+    map_own_library().map_err(|error| format!("the runtime's own library cannot be mapped: {error}"))?;
     let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(order.seed);
     let config = RuntimeConfig { process: Arc::new(LabEnvironment), gc_mode, ..RuntimeConfig::of(runtime_version) };

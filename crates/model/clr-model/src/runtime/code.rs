@@ -104,6 +104,11 @@ impl Module {
     pub(super) fn assembly_name(&self, own: ModuleId) -> String {
         self.called.map_or_else(|| format!("module{:#x}", own.0), |called| called.module.to_owned())
     }
+
+    /// The path of its file.
+    pub(super) fn path(&self, own: ModuleId) -> String {
+        format!("/app/{}.dll", self.assembly_name(own))
+    }
 }
 
 /// The distance from a module's id to that of its assembly, which has no other module.

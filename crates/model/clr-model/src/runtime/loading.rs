@@ -1,12 +1,14 @@
 //! Finds a class or a function by its token, and loads the class if nobody has.
 //!
 //! A generic class or method has no id of its own; its instances have. The model has no instances of classes. References to other modules
-//! are not modelled. On live runtimes, a thread that the runtime does not know crashes the process if it loads a class; here it does not.
+//! are not modelled. A thread that the runtime does not know crashes the process if it loads a class (live: the same test), also that of
+//! the attach.
 
 use super::code::{FunctionId, Module, ModuleId};
 use super::heap::{Class, ClassId};
 use super::objects::{ITS_TOKEN, class_of};
 use super::{Runtime, State};
+use crate::differences::RuntimeVersion;
 use corprof::HResult;
 
 /// COR_E_TYPELOAD: no such class, or none with so many type arguments.
@@ -84,6 +86,21 @@ impl State {
 }
 
 impl Runtime {
+    /// Reports a load of a class on a thread that the runtime does not know. Measured for .NET 3.1 to 10; the desktop is not known.
+    pub(super) fn check_loading_thread(&self, module: ModuleId, token: u32, what: &str) {
+        let loads = self.lock().code.modules.get(&module).is_some_and(|known| {
+            let is_declared = known.contents.as_ref().is_some_and(|contents| contents.has_type(token));
+            is_declared && !known.has_loaded(token)
+        });
+        if loads && self.this_thread().is_none() && self.runtime_version != RuntimeVersion::Desktop4 {
+            let what = format!(
+                "{what} loads a class on a thread that the runtime does not know, which crashes .NET 3.1 to 10; call it in a callback on a thread of the program, or for classes whose load was reported"
+            );
+            self.faults.report("MOD-01", what);
+            self.config.process.crash();
+        }
+    }
+
     /// The class of a token, whose load is reported if it is not loaded yet (live: ids_from_tokens.rs). `types` is the number of given type
     /// arguments.
     pub(super) fn class_from_token(

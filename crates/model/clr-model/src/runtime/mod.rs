@@ -25,6 +25,7 @@ mod memory;
 mod metadata;
 mod metadata_contents;
 mod objects;
+mod own_library;
 mod process_environment;
 mod profiler;
 mod rejit;
@@ -43,6 +44,7 @@ pub use log::{EVENT_ID, EVENT_SOURCE};
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
 pub use metadata_contents::{Contents, Framework, Value, in_signature};
+pub use own_library::map_own_library;
 pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
 pub use profiler::{Profiler, Status};
 pub use startup::RuntimeConfig;
@@ -184,6 +186,7 @@ impl Runtime {
             calls: Mutex::default(),
         });
         runtime.lock().myself = Arc::downgrade(&runtime);
+        runtime.is_in_own_library();
         runtime.load_what_the_environment_names();
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());

@@ -57,7 +57,9 @@ impl Server {
 
     fn class_from_token(&self, module: usize, token: u32, types: Option<usize>, what: &str) -> Result<usize, HResult> {
         let module = self.loaded_module(module, what)?;
-        Ok(self.runtime()?.class_from_token(module, token, types)?.0)
+        let runtime = self.runtime()?;
+        runtime.check_loading_thread(module, token, what);
+        Ok(runtime.class_from_token(module, token, types)?.0)
     }
 
     /// Not for arrays: GetArrayObjectInfo is for those.

@@ -85,7 +85,7 @@ impl Server {
     /// GetModuleInfo2: `IsProfilerNotified`).
     unsafe fn module_info(&self, args: args::GetModuleInfo2, call: &str) -> Answer {
         let facts = |module: &Module| {
-            let path = format!("/app/{}.dll", module.assembly_name(ModuleId(args.moduleId)));
+            let path = module.path(ModuleId(args.moduleId));
             let address = module.address();
             ((module.image.is_some(), address), module.collectible, module.is_announced, path)
         };

@@ -14,6 +14,7 @@
 mod attributes;
 mod built;
 mod codes;
+mod dispenser;
 mod enumerations;
 mod heaps;
 mod lookups;
@@ -26,6 +27,7 @@ mod slots;
 mod tables;
 
 pub(super) use built::Built;
+pub(super) use dispenser::Dispenser;
 pub(super) use enumerations::Lists;
 
 use super::code::ModuleId;
@@ -35,7 +37,7 @@ use crate::mutation;
 use crate::schedule;
 use corprof::{HResult, sys};
 use heaps::Heaps;
-use remora_clr_abi::{MetadataObject, Slot};
+use remora_clr_abi::{Live, MetadataObject, Slot};
 use rows::Rows;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -43,10 +45,18 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 /// Bytes at their addresses, by table, row and content: a row changes when its module grows.
 type RowBytes = BTreeMap<(u32, u32, Vec<u8>), Box<[u8]>>;
 
+/// Who opened metadata.
+enum Opener {
+    /// One profiler, through Info.
+    Profiler(Weak<Profiler>),
+    /// Whoever has a dispenser. What it opens belongs to no profiler, and outlives its module: these are the rows that were last read.
+    Dispenser(Mutex<Option<Arc<Rows>>>),
+}
+
 /// A module's metadata, opened by one profiler.
 struct Scope {
     runtime: Weak<Runtime>,
-    profiler: Weak<Profiler>,
+    opener: Opener,
     module: ModuleId,
     /// The module's, kept while the metadata is open: calls return addresses in them.
     heaps: Arc<Mutex<Heaps>>,
@@ -66,10 +76,25 @@ impl Runtime {
         interface: sys::REFIID,
         place: *mut *mut sys::IUnknown,
     ) -> HResult {
-        let (runtime, of) = (Arc::downgrade(self), Arc::downgrade(profiler));
+        // SAFETY: the caller guarantees the identifier and the place.
+        unsafe { self.open(Opener::Profiler(Arc::downgrade(profiler)), &profiler.metadata, module, interface, place) }
+    }
+
+    /// The same for anybody.
+    ///
+    /// # Safety
+    /// The caller's identifier and place for the answer; the place is not null.
+    unsafe fn open(
+        self: &Arc<Self>,
+        opener: Opener,
+        live: &Live,
+        module: ModuleId,
+        interface: sys::REFIID,
+        place: *mut *mut sys::IUnknown,
+    ) -> HResult {
         let (heaps, row_bytes) = (self.lock().heaps_of(module), Mutex::default());
-        let scope = Scope { runtime, profiler: of, module, heaps, row_bytes };
-        let object = MetadataObject::create(scope, &profiler.metadata);
+        let scope = Scope { runtime: Arc::downgrade(self), opener, module, heaps, row_bytes };
+        let object = MetadataObject::create(scope, live);
         // SAFETY: the object was made above with a reference; the caller guarantees the identifier and the place.
         let code = unsafe { sys::IUnknown::QueryInterface(object, interface, place.cast()) };
         // SAFETY: releases the reference of the object's creation.
@@ -105,8 +130,9 @@ impl Runtime {
 impl Scope {
     /// Checks the caller, whatever it calls. After an accepted detach, only a callback that still runs may call.
     fn check_caller(&self, slot: Slot) -> Result<Arc<Runtime>, HResult> {
-        let both = self.runtime.upgrade().zip(self.profiler.upgrade());
-        let (runtime, profiler) = both.ok_or(HResult::E_UNEXPECTED)?;
+        let runtime = self.runtime()?;
+        let Opener::Profiler(profiler) = &self.opener else { return Ok(runtime) };
+        let profiler = profiler.upgrade().ok_or(HResult::E_UNEXPECTED)?;
         let is_late = match profiler.status() {
             Status::Gone => !mutation::is("DET-20/2"),
             Status::Detaching => !profiler.runs_on(schedule::current()) && !mutation::is("DET-20/4"),
@@ -123,11 +149,18 @@ impl Scope {
         self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)
     }
 
-    /// The module's current rows. They lie in the module's image, and disappear with it.
+    /// The module's current rows. They lie in the module's image, and disappear with it, unless they are those of its file.
     fn rows(&self) -> Result<Arc<Rows>, HResult> {
         let runtime = self.runtime()?;
         let read = runtime.lock().rows_of(self.module);
-        read.ok_or_else(|| info::stale(&runtime, "metadata"))
+        let Opener::Dispenser(last) = &self.opener else {
+            return read.ok_or_else(|| info::stale(&runtime, "metadata"));
+        };
+        let mut last = last.lock().expect("no panic while locked");
+        if read.is_some() {
+            *last = read;
+        }
+        last.clone().ok_or(HResult::E_UNEXPECTED)
     }
 
     fn heaps(&self) -> MutexGuard<'_, Heaps> {

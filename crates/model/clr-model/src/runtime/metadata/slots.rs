@@ -249,11 +249,10 @@ impl MetadataServer for Scope {
     unsafe fn resolve_type_ref(&self, args: args::ResolveTypeRef) -> Answer {
         write_answers! { args.ppIScope => std::ptr::null_mut(), args.ptd => 0 }
         if kind_of(args.tr) == TYPE {
-            let both = self.runtime.upgrade().zip(self.profiler.upgrade());
-            let (runtime, profiler) = both.filter(|_| !args.ppIScope.is_null()).ok_or(HResult::E_INVALIDARG)?;
+            invalid_if(args.ppIScope.is_null())?;
             write_answers! { args.ptd => args.tr }
             // SAFETY: the API requires an identifier; the place is not null.
-            return Ok(unsafe { runtime.open_metadata(&profiler, self.module, args.riid, args.ppIScope) });
+            return unsafe { self.open_again(args.riid, args.ppIScope) };
         }
         if row_of(args.tr) == 0 {
             write_answers! { args.ptd => TYPE }
