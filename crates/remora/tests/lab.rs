@@ -129,14 +129,12 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     assert!(broken.is_subset(&BTreeSet::from(["DET-04", "DET-07", "DET-14", "MOD-01"])), "{:#?}", session.findings);
 }
 
-/// An unreadable resource does not count as absent.
 #[test]
 fn det_04_det_14_who_takes_all_descriptors_hides_nothing() {
     let result = run_fault("hides-thread");
     for clause in ["DET-04", "DET-14"] {
         let of_clause = |finding: &&Value| finding["clause"] == clause && finding["verdict"] == "broken";
-        let said =
-            result.findings.iter().filter(of_clause).any(|one| text(one, "message").contains("no descriptor is free"));
+        let said = result.findings.iter().filter(of_clause).any(|one| text(one, "message").starts_with("a thread"));
         holds!([DET_04 DET_14] sim, said, "{clause}: {:#?}", result.findings);
     }
 }
@@ -373,6 +371,16 @@ fn a_finding_names_the_call_that_was_made() {
     assert!(text(broken, "message").contains("GetModuleInfo") && !text(broken, "message").contains("GetModuleInfo2"));
 }
 
+#[test]
+fn a_finding_on_an_id_names_the_call_and_not_a_newer_form_of_it() {
+    let result = run_fault("asks-by-old-forms");
+    assert_eq!(result.breaks("CAT-09", "ModuleUnloadFinished"), Ok(()));
+    let broken = result.findings.iter().filter(|finding| finding["verdict"] == "broken");
+    let name = |finding| text(finding, "message").split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    let named: BTreeSet<&str> = broken.filter_map(name).map(|(name, _)| name).collect();
+    assert_eq!(named, BTreeSet::from(["GetCodeInfo2", "GetILToNativeMapping", "GetStaticFieldInfo"]));
+}
+
 /// A hang on one runtime does not skip the others.
 #[test]
 fn a_profiler_that_hangs_is_tried_on_every_runtime() {
@@ -503,11 +511,9 @@ fn processes_with(name: &str) -> usize {
 #[test]
 fn whatever_a_profiler_starts_or_becomes_ends_with_its_run() {
     let folder = Directory::new();
-    for (fault, clauses) in [
-        ("leaves-daemon", &["DET-04", "DET-14"][..]),
-        ("is-traced", &["DET-04", "DET-14", "DET-17"]),
-        ("stops", &["MOD-01"]),
-    ] {
+    for (fault, clauses) in
+        [("leaves-daemon", &["DET-04", "DET-14"][..]), ("is-traced", &["DET-04", "DET-14"]), ("stops", &["MOD-01"])]
+    {
         let library = folder.path(&format!("{fault}.so"));
         std::fs::copy(broken_profilers(), &library).expect("copied");
         let result = run_lab(&library, &["--runtime-version", "core8"]);

@@ -138,6 +138,32 @@ faults! {
     LeavesThread = "leaves-thread",
     /// It leaves a thread, and uses up all descriptors, so that its process cannot be inspected.
     HidesThread = "hides-thread",
+    /// It uses up all descriptors, and leaves nothing else.
+    TakesDescriptors = "takes-descriptors",
+    /// None; while another thread requests the detach, one waits for a child and ignores signals meanwhile, as `system` does.
+    WaitsForChild = "waits-for-child",
+    /// It ignores a signal for good.
+    IgnoresSignal = "ignores-signal",
+    /// It changes working directory, file mask, a limit, and the signal mask of the runtime's thread.
+    ChangesProcess = "changes-process",
+    /// It limits the memory of the process.
+    LimitsMemory = "limits-memory",
+    /// It limits the open files of the process.
+    LimitsFiles = "limits-files",
+    /// It replaces the process with another program.
+    Execs = "execs",
+    /// A thread of the program asks its parent to trace it.
+    LetsItselfBeTraced = "lets-itself-be-traced",
+    /// It deletes its own file.
+    RemovesFile = "removes-file",
+    /// It leaves thread-specific values with a destructor.
+    LeavesKey = "leaves-key",
+    /// It ends the thread of the program that calls it.
+    EndsThread = "ends-thread",
+    /// It passes addresses that are not aligned.
+    MisalignsPlace = "misaligns-place",
+    /// It uses ids that do not exist in calls that have newer forms.
+    AsksByOldForms = "asks-by-old-forms",
     /// It leaves a timer.
     LeavesTimer = "leaves-timer",
     /// It leaves an interval timer.

@@ -14,6 +14,7 @@
 mod altered;
 mod before_attach;
 mod fault;
+mod habits;
 mod own_metadata;
 mod own_thread;
 mod profiler;

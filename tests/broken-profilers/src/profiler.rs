@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::{Shared, never_return};
-use crate::{own_metadata, own_thread, refused_attach, rejit};
+use crate::{habits, own_metadata, own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
     sys,
@@ -76,9 +76,11 @@ impl Profiler {
         );
         if !stays
             && !rejit::is_wanted()
+            && habits::may_ask()
             && self.0.completed.load(Ordering::SeqCst)
             && !self.0.asked.swap(true, Ordering::SeqCst)
         {
+            habits::asks();
             own_thread::ask(self.info());
         }
     }
@@ -178,7 +180,7 @@ impl ProfilerCallback for Profiler {
             Fault::LeavesThread => leave_thread(),
             Fault::HidesThread => {
                 leave_thread();
-                take_all_descriptors();
+                habits::take_all_descriptors();
             }
             Fault::LeavesTimer => leave_timer(),
             Fault::LeavesIntervalTimer => leave_interval_timer(),
@@ -202,7 +204,8 @@ impl ProfilerCallback for Profiler {
             Fault::LeavesExitHandler => leave_exit_handler(),
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
-            _ => {}
+            Fault::MisalignsPlace => ask_with_odd_addresses(raw),
+            _ => habits::begin(),
         }
         Ok(())
     }
@@ -275,7 +278,7 @@ impl ProfilerCallback for Profiler {
             Fault::Exits => unsafe { libc::_exit(7) },
             // SAFETY: none: the runtime has freed this memory, which is the fault.
             Fault::KeepsClientData => _ = unsafe { CLIENT_DATA.load(Ordering::SeqCst).read_volatile() },
-            _ => {}
+            _ => habits::module_has_loaded(),
         }
     }
 
@@ -303,6 +306,7 @@ impl ProfilerCallback for Profiler {
                 sys::ICorProfilerInfo::GetModuleInfo(info, module.0, null_mut(), 0, null_mut(), null_mut(), no())
             };
         }
+        habits::module_has_unloaded(self.info());
         if fault() == Fault::RejitsUnloaded {
             rejit::wrong_moment(self.info(), module);
         }
@@ -395,6 +399,16 @@ fn create_provider(info: *mut sys::ICorProfilerInfo) {
     let mut provider = 0;
     // SAFETY: the runtime keeps Info valid until it accepts a detach, and has the slot since .NET 6; `provider` is valid for writing.
     unsafe { sys::ICorProfilerInfo12::EventPipeCreateProvider(info.cast(), name.as_ptr(), &mut provider) };
+}
+
+/// They serve on x86-64, where .NET reads and writes there like anywhere.
+fn ask_with_odd_addresses(info: *mut sys::ICorProfilerInfo) {
+    let (name, mut places) = ([0_u16; 2], [0_u32; 2]);
+    let name = name.as_ptr().wrapping_byte_add(1);
+    let length = places.as_mut_ptr().wrapping_byte_add(1);
+    // SAFETY: the runtime keeps Info valid until it accepts a detach. The name ends with zero, and the place has room. Both are odd, which
+    // is the fault.
+    unsafe { sys::ICorProfilerInfo11::GetEnvironmentVariable(info.cast(), name, 0, length, null_mut()) };
 }
 
 /// Whether the process has the variable.
@@ -529,12 +543,6 @@ fn start_process() {
 fn leave_descriptor() {
     // SAFETY: the path is a static C string.
     unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-}
-
-/// Opens descriptors until none is left.
-fn take_all_descriptors() {
-    // SAFETY: the path is a static C string.
-    while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) } >= 0 {}
 }
 
 fn leave_daemon() {

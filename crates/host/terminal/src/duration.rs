@@ -7,8 +7,14 @@ use std::time::Duration;
 /// Longest recording.
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 
-/// Parses `text`, or explains why it is invalid.
+/// The time of a recording, or why it is invalid.
 pub fn parse(text: &str) -> Result<Duration, String> {
+    let duration = any(text)?;
+    if duration > LONGEST { Err("a recording may last 31 days at most".to_owned()) } else { Ok(duration) }
+}
+
+/// Parses `text`, or explains why it is invalid. However long it is: the limit is the caller's.
+pub fn any(text: &str) -> Result<Duration, String> {
     let seconds = if text.contains(':') { clock(text) } else { units(text) };
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     match duration {
@@ -20,7 +26,6 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         }
         None => Err("write it as 30s, 5m, 1h30m, or dd:hh:mm:ss".to_owned()),
         Some(Duration::ZERO) => Err("it must last longer than nothing".to_owned()),
-        Some(duration) if duration > LONGEST => Err("a recording may last 31 days at most".to_owned()),
         Some(duration) => Ok(duration),
     }
 }

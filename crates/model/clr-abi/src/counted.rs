@@ -115,7 +115,7 @@ unsafe extern "system" fn query_interface<V: Copy + 'static, S: Inner, const PLA
         return HResult::E_POINTER.0;
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { object.write(null_mut()) };
+    unsafe { object.write_unaligned(null_mut()) };
     // SAFETY: COM passes the object whose vtable is called.
     let start = unsafe { Counted::<V, S>::at::<PLACE>(this) };
     // SAFETY: null, or the start of a live object.
@@ -133,7 +133,7 @@ unsafe extern "system" fn query_interface<V: Copy + 'static, S: Inner, const PLA
     // SAFETY: `make` got a vtable pointer at this distance inside the object.
     let found = unsafe { start.byte_add(place) };
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { object.write(found.cast()) };
+    unsafe { object.write_unaligned(found.cast()) };
     HResult::S_OK.0
 }
 

@@ -100,7 +100,7 @@ pub(crate) unsafe extern "system" fn clone<K: Kind>(this: *mut c_void, answer: *
     let cursor = object.inner();
     let copy = object.another(if K::CLONE_AT_START { cursor.at_the_start() } else { cursor.at_the_same_place() });
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { answer.write(copy.cast()) };
+    unsafe { answer.write_unaligned(copy.cast()) };
     HResult::S_OK.0
 }
 
@@ -111,7 +111,7 @@ unsafe extern "system" fn get_count<K: Kind>(this: *mut c_void, answer: *mut sys
         return K::NULL_POINTER.0;
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { answer.write(object.inner().left() as u32) };
+    unsafe { answer.write_unaligned(object.inner().left() as u32) };
     HResult::S_OK.0
 }
 
@@ -129,11 +129,11 @@ pub(crate) unsafe extern "system" fn next<K: Kind>(
     let taken = object.inner().take(count as usize);
     for (index, item) in taken.iter().enumerate() {
         // SAFETY: the caller gives room for `count` items, and `take` returns at most `count`.
-        unsafe { items.add(index).write(item.clone()) };
+        unsafe { items.add(index).write_unaligned(item.clone()) };
     }
     if !fetched.is_null() {
         // SAFETY: not null, so the caller gives a valid place for the answer.
-        unsafe { fetched.write(taken.len() as u32) };
+        unsafe { fetched.write_unaligned(taken.len() as u32) };
     }
     satisfied(taken.len(), count)
 }

@@ -87,7 +87,7 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
         return HResult::E_POINTER.0;
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { object.write(core::ptr::null_mut()) };
+    unsafe { object.write_unaligned(core::ptr::null_mut()) };
     if riid.is_null() {
         return HResult::E_POINTER.0;
     }
@@ -102,7 +102,7 @@ unsafe extern "system" fn query_interface<T: InfoServer>(
         return HResult::E_NOINTERFACE.0;
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { object.write(this) };
+    unsafe { object.write_unaligned(this) };
     HResult::S_OK.0
 }
 

@@ -62,7 +62,7 @@ pub(crate) struct LabRunArgs {
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 fn wait(text: &str) -> Result<Duration, String> {
-    let wait = duration::parse(text)?;
+    let wait = duration::any(text)?;
     if wait > LONGEST_WAIT { Err("it is at most 10m".to_owned()) } else { Ok(wait) }
 }
 

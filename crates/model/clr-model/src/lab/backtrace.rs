@@ -1,4 +1,4 @@
-//! Where a run has crashed: written by its signal handler, read after its death.
+//! Where a run has crashed, or hangs: written by its signal handler, read after its death.
 //!
 //! The handler unwinds with the compiler's own library, which may wait for a lock that the crash holds. An alarm ends that.
 
@@ -30,7 +30,6 @@ pub fn prepare(memory: SharedMemory) {
 
 /// Writes mappings and stack of the running thread. Only for a signal handler of a process that is about to die.
 pub fn record() {
-    let Some(memory) = MEMORY.get() else { return };
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut alarm: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: a local set, and a valid signal.
@@ -41,6 +40,12 @@ pub fn record() {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const alarm, std::ptr::null_mut()) };
     // SAFETY: takes a number.
     unsafe { libc::alarm(LONGEST) };
+    walk();
+}
+
+/// Writes mappings and stack of the running thread, in a signal handler. Without an alarm: who sends the signal waits only so long.
+pub fn walk() {
+    let Some(memory) = MEMORY.get() else { return };
     copy_mappings(memory);
     let mut count = 0_usize;
     // SAFETY: `step` has the required signature, and gets a local that outlives the call.
@@ -49,7 +54,14 @@ pub fn record() {
 
 fn copy_mappings(memory: &SharedMemory) {
     // SAFETY: the path is a static C string.
-    let maps = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let open = || unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let mut maps = open();
+    if maps < 0 {
+        // No descriptor is free, and the run does not read its standard input any more.
+        // SAFETY: takes a number.
+        unsafe { libc::close(0) };
+        maps = open();
+    }
     let mut end = 0;
     while let Some(place) = memory.place(MAPS + end, MOST_MAPS.saturating_sub(end)).filter(|_| end < MOST_MAPS) {
         // SAFETY: the place has as many bytes. Without an open file, nothing is read.
@@ -74,7 +86,7 @@ extern "C" fn step(context: *mut c_void, count: *mut c_void) -> c_int {
 
 /// The frames, innermost first, each as a file and an offset in it.
 pub fn frames(page: &Page) -> Vec<String> {
-    let Some(crash) = page.crash() else { return Vec::new() };
+    let Some(crash) = page.crash().or_else(|| page.hang()) else { return Vec::new() };
     let mappings = mappings(&page.mappings());
     let all = page.backtrace();
     // The first frames are those of the handler.

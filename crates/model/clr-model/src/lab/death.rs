@@ -50,6 +50,9 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
 /// A crash, or an unexpected exit.
 pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
     let lines = page.lines();
+    if let Some(limited) = of_limit(page) {
+        return vec![limited];
+    }
     let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
     let is_on_own_thread = crash(page).is_some_and(|crash| crash.own == 1);
@@ -61,6 +64,22 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) ->
         _ if clause == unload::CLAUSE && has_broken(&lines, unload::CLAUSE) => Vec::new(),
         _ => known.into_iter().collect(),
     }
+}
+
+/// A crash of the model's, in a process with less memory than before.
+fn of_limit(page: &Page) -> Option<Line> {
+    crash(page).filter(|crash| crash.limited == 1 && crash.own == 1 && crash.place == Crash::ELSEWHERE)?;
+    let message = "the profiler lowers a limit of the process, and then the process died for want of memory, threads or descriptors";
+    Some(Line::Seen(message.to_owned()))
+}
+
+/// The profiler has replaced the process with another program.
+pub fn of_exec(page: &Page, program: &str) -> Line {
+    let callback = page.callbacks().into_iter().next().map(|(_, callback)| callback);
+    let message = format!(
+        "the profiler replaced the process with another program (exec, {program}): start programs with fork and exec, or posix_spawn"
+    );
+    Line::Broken { clause: "MOD-01".into(), callback, message }
 }
 
 /// Whether it crashed in a callback of another thread after Shutdown had begun.
@@ -161,12 +180,14 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
             "MOD-01",
             "at its client data: the runtime frees them when InitializeForAttach has returned, so copy what you need later",
         ),
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, .. }) => {
+        // A thread of the runtime's side may have asked in a callback: the runtime waits for that. Something else has brought it there.
+        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, asker: 1, own: 0, .. }) => {
             (CLAUSE_OF_ASKER, "in the thread that had asked for the detach: its library was unmapped under it")
         }
-        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => {
-            ("DET-04", "at an address of the library after it was unmapped: a way into it was still open")
-        }
+        Some(Crash { place: Crash::IN_UNMAPPED_LIBRARY, .. }) => (
+            "DET-04",
+            "at an address of the library after it was unmapped: a way into it was still open (a thread, a timer, a handler, or a destructor of thread-specific values)",
+        ),
         Some(Crash { own: 0, asker: 1, .. }) => ("MOD-01", AFTER_REQUEST),
         _ if is_done => ("DET-17", "while it exited"),
         Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),

@@ -1,5 +1,6 @@
 //! What a library's ELF file says about its unload, and about its exports.
 
+use super::observer;
 use object::elf::{DF_1_NODELETE, DT_FLAGS_1, FileHeader64, STB_GNU_UNIQUE};
 use object::read::elf::{Dyn, FileHeader, Sym};
 use object::{Endianness, StringTable};
@@ -19,8 +20,11 @@ pub struct ElfFacts {
 impl ElfFacts {
     /// Nothing of a file that cannot be read.
     pub fn of(path: &str) -> ElfFacts {
-        let bytes = fs::read(path).unwrap_or_default();
-        parse(&bytes).unwrap_or_default()
+        let path = path.to_owned();
+        observer::look(move || {
+            let bytes = fs::read(path).unwrap_or_default();
+            parse(&bytes).unwrap_or_default()
+        })
     }
 
     /// Why the linker keeps it mapped whatever its profiler does, and the remedy.

@@ -2,17 +2,20 @@
 
 use super::backtrace;
 use super::clauses::LoadMode;
-use super::death::{is_after_shutdown, of_death, of_hang};
+use super::death::{is_after_shutdown, of_death, of_exec, of_hang};
+use super::monitor::TRACED;
 use super::output::OutputReader;
 use super::page::{Line, Page};
-use super::report::{Report, RunResult, add_up};
+use super::report::{HANGS, Report, RunResult, add_up};
 use super::run::{ClientData, RunSpec, is_of_heap};
-use super::run_processes::RunProcesses;
+use super::run_processes::{Run, RunProcesses};
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Mutex;
@@ -34,6 +37,14 @@ const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
 const MOST_HANGS: usize = 2;
 /// Runs at a time per CPU: they mostly wait.
 const RUNS_A_PROCESSOR: usize = 3;
+
+/// What a file is, and when it changed last: device, inode, length, and the time.
+type FileState = Option<(u64, u64, u64, i64, i64)>;
+/// The libraries as they were at the start, by their paths.
+type Files = BTreeMap<String, FileState>;
+
+/// Then a run says nothing about the profiler.
+const CHANGED: &str = "was changed, replaced or deleted while it was tested, by the profiler itself or by somebody else: the verdicts are those of the runs before; test a copy that stays as it is";
 
 /// Standard output is the program's.
 const WRITES: &str = "the profiler writes to standard output, which belongs to the program";
@@ -66,8 +77,10 @@ impl Laboratory<'_> {
     /// Makes all runs.
     pub fn run(&self) -> Report {
         let run_processes = RunProcesses::new();
+        let libraries = [Some(&self.library), self.library_for_heaps.as_ref()].into_iter().flatten();
+        let files: Files = libraries.map(|library| (library.clone(), state_of(library))).collect();
         let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, self.wait)).collect();
-        let mut all = self.all(&run_processes, &first);
+        let mut all = self.all(&run_processes, &files, &first);
         let asked: BTreeMap<&str, bool> = all
             .iter()
             .filter_map(|ran| Some((name(ran.as_ref().ok()?.runtime_version), ran.as_ref().ok()?.asked)))
@@ -80,7 +93,7 @@ impl Laboratory<'_> {
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
-        all.extend(self.all(&run_processes, &later));
+        all.extend(self.all(&run_processes, &files, &later));
         let mut report = add_up(self.mode, &all);
         report.left_out = wanted - all.len() as u64;
         report
@@ -94,7 +107,7 @@ impl Laboratory<'_> {
     }
 
     /// Several runs at a time. Missing results were skipped.
-    fn all(&self, run_processes: &RunProcesses, orders: &[RunSpec]) -> Vec<Result<RunResult, String>> {
+    fn all(&self, run_processes: &RunProcesses, files: &Files, orders: &[RunSpec]) -> Vec<Result<RunResult, String>> {
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let hangs: Mutex<BTreeMap<String, usize>> = Mutex::default();
         let work = || {
@@ -106,7 +119,8 @@ impl Laboratory<'_> {
                 if hung.unwrap_or(0) >= MOST_HANGS {
                     continue;
                 }
-                let ran = self.one(run_processes, order).map_err(|error| why_not_started(&error));
+                let before = files.get(&order.library).copied().flatten();
+                let ran = self.one(run_processes, order, before);
                 if self.interrupted.load(Ordering::SeqCst) {
                     return;
                 }
@@ -128,7 +142,19 @@ impl Laboratory<'_> {
         done.into_inner().expect("no panic while locked")
     }
 
-    fn one(&self, run_processes: &RunProcesses, order: &RunSpec) -> io::Result<RunResult> {
+    /// A run on a file that changes meanwhile says nothing.
+    fn one(&self, run_processes: &RunProcesses, order: &RunSpec, before: FileState) -> Result<RunResult, String> {
+        let is_same = || {
+            let is_same = state_of(&order.library) == before;
+            if is_same { Ok(()) } else { Err(format!("the file {} {CHANGED}", order.library)) }
+        };
+        is_same()?;
+        let ran = self.run_one(run_processes, order).map_err(|error| why_not_started(&error))?;
+        is_same()?;
+        Ok(ran)
+    }
+
+    fn run_one(&self, run_processes: &RunProcesses, order: &RunSpec) -> io::Result<RunResult> {
         let page = Page::new()?;
         let words = serde_json::to_string(order).map_err(io::Error::other)?;
         let (reader, stdout, stderr) = OutputReader::begin()?;
@@ -136,16 +162,21 @@ impl Laboratory<'_> {
         command.stdin(page.for_run()?).stdout(stdout).stderr(stderr);
         // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
+        let program = RunProcesses::name_of(&command);
         drop(command);
         let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
-        let ended = wait(run.pid, longest, self.interrupted)?;
+        let (ended, is_traced) = wait(&run, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
+        let other = run.name().filter(|name| *name != program);
         let status = run.end()?;
         let output = reader.end();
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
         let own_lines = lines.len();
-        if !ended && is_done {
+        let other = other.filter(|_| !is_done && page.crash().is_none() && (!ended || status.code().is_some()));
+        if let Some(other) = &other {
+            lines.push(of_exec(&page, other));
+        } else if !ended && is_done {
             let message = format!("the process did not end within {} seconds", longest.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
@@ -153,10 +184,11 @@ impl Laboratory<'_> {
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done, &output.stderr));
         }
-        let hung = !ended
-            || lines
-                .iter()
-                .any(|line| matches!(line, Line::Broken { message, .. } if message.contains("has not returned")));
+        let hung =
+            !ended || lines.iter().any(|line| matches!(line, Line::Broken { message, .. } if message.contains(HANGS)));
+        if is_traced {
+            lines.push(Line::Seen(TRACED.to_owned()));
+        }
         if output.has_stdout {
             lines.push(Line::Seen(WRITES.to_owned()));
         }
@@ -166,6 +198,11 @@ impl Laboratory<'_> {
         let stderr = output.stderr;
         Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, after_shutdown, stderr })
     }
+}
+
+fn state_of(library: &str) -> FileState {
+    let file = fs::metadata(library).ok()?;
+    Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
 /// Which limit of the system prevented a start.
@@ -182,9 +219,11 @@ fn name(runtime_version: RuntimeVersion) -> &'static str {
     runtime_version.differences().name
 }
 
-/// Whether the process ended in time. It waits in turns: while the whole machine is suspended, only one turn passes.
-fn wait(pid: Pid, longest: Duration, interrupted: &AtomicBool) -> io::Result<bool> {
-    let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
+/// Whether the process ended in time, and whether it let itself be traced. It waits in turns: while the whole machine is suspended, only
+/// one turn passes.
+fn wait(run: &Run, longest: Duration, interrupted: &AtomicBool) -> io::Result<(bool, bool)> {
+    let descriptor = pidfd_open(run.pid, PidfdFlags::empty())?;
+    let mut is_traced = false;
     let turn = longest / TURNS;
     let turn = Timespec { tv_sec: turn.as_secs() as i64, tv_nsec: turn.subsec_nanos().into() };
     for _ in 0..TURNS {
@@ -192,10 +231,10 @@ fn wait(pid: Pid, longest: Duration, interrupted: &AtomicBool) -> io::Result<boo
             break;
         }
         match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&turn)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(true),
+            Ok(0) | Err(rustix::io::Errno::INTR) => is_traced |= run.release_traced(),
+            Ok(_) => return Ok((true, is_traced)),
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(false)
+    Ok((false, is_traced))
 }

@@ -3,7 +3,7 @@
 //! Read from the system before the attach and later; the difference belongs to the profiler. Threads of the runtime's side are known by
 //! their numbers. Threads that the kernel is already removing do not count.
 
-use super::system;
+use super::{observer, system};
 use crate::mutation;
 use crate::schedule::threads::os_threads;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,30 +33,46 @@ pub struct Leftover {
     pub what: String,
 }
 
+impl Leftover {
+    /// Whether it may be gone soon, without being a fault: threads must be joined, and timers deleted, before the request.
+    pub fn may_pass(&self) -> bool {
+        self.what.starts_with("a child process") || self.what.starts_with("a handler")
+    }
+}
+
 impl ProcessState {
     /// Reads the state.
     pub fn now() -> ProcessState {
-        ProcessState {
-            threads: threads(),
-            timers: timers(),
-            handlers: system::handlers(),
-            children: children(),
-            descriptors: descriptors(),
-            is_hidden: fs::read_dir("/proc/self/task").is_err(),
-        }
+        let hidden = ProcessState { is_hidden: true, ..ProcessState::default() };
+        let seen = observer::look(|| {
+            Some(ProcessState {
+                threads: threads(),
+                timers: timers(),
+                handlers: system::handlers(),
+                children: children(),
+                descriptors: descriptors(),
+                is_hidden: fs::read_dir("/proc/self/task").is_err(),
+            })
+        });
+        seen.unwrap_or(hidden)
     }
 
     /// The threads now that are not in this state, with their names.
     pub fn new_threads(&self) -> BTreeMap<u32, String> {
-        let mut threads = threads();
+        let mut threads = observer::look(threads);
         threads.retain(|id, _| !self.threads.contains_key(id));
         threads
     }
 
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
-        let now = descriptors();
-        self.descriptors.keys().any(|number| !now.contains_key(number))
+        let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));
+        now.is_some_and(|now| self.descriptors.keys().any(|number| !now.contains_key(number)))
+    }
+
+    /// Whether the system did not show it, so that nothing in it means nothing.
+    pub fn is_hidden(&self) -> bool {
+        self.is_hidden
     }
 
     /// The resources beyond `before`, except the thread `asker`.
@@ -67,21 +83,51 @@ impl ProcessState {
             threads.map(|(_, name)| Leftover { is_a_way_in: !mutation::is("DET-04/6"), what: named("a thread", name) });
         let timers = self.timers.difference(&before.timers).map(|name| way_in(kind(name)));
         let handlers = self.handlers.iter().filter(|(signal, handler)| before.handlers.get(signal) != Some(handler));
-        let handlers = handlers.map(|(signal, _)| way_in(format!("a handler of signal {signal}")));
+        let handlers = handlers.map(|(signal, handler)| handling(*signal, *handler));
         let children = self.children.iter().filter(|(id, _)| !before.children.contains_key(id));
         let children = children.map(|(_, name)| way_in(named("a child process", name)));
         let descriptors = self.descriptors.iter().filter(|(number, _)| !before.descriptors.contains_key(*number));
         let descriptors = descriptors
             .map(|(_, link)| Leftover { is_a_way_in: false, what: format!("a descriptor ({})", kind(link)) });
-        let hidden =
-            self.is_hidden.then(|| way_in("what cannot be looked at, since no descriptor is free any more,".into()));
-        threads.chain(timers).chain(handlers).chain(children).chain(descriptors).chain(hidden).collect()
+        threads.chain(timers).chain(handlers).chain(children).chain(descriptors).collect()
     }
+}
+
+/// A changed action of a signal. Only code of the library is a way into it.
+fn handling(signal: i32, handler: usize) -> Leftover {
+    let (is_a_way_in, what) = match handler {
+        libc::SIG_IGN => (false, format!("a changed action of signal {signal} (it is ignored)")),
+        libc::SIG_DFL => (false, format!("a changed action of signal {signal} (the default one)")),
+        _ => (true, format!("a handler of signal {signal}")),
+    };
+    Leftover { is_a_way_in, what }
+}
+
+/// The threads of this process that another process traces.
+pub fn traced() -> usize {
+    let is_traced = |thread: &u32| tracer(std::process::id(), *thread).is_some_and(|tracer| tracer != 0);
+    observer::look(move || numbers("/proc/self/task").filter(is_traced).count())
+}
+
+/// The thread that traces a thread; 0 if none does.
+pub fn tracer(process: u32, thread: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{process}/task/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()
+}
+
+/// The threads of a process.
+pub fn threads_of(process: u32) -> Vec<u32> {
+    numbers(&format!("/proc/{process}/task")).collect()
+}
+
+/// Whether a thread of this process has not ended.
+pub fn is_alive(thread: u32) -> bool {
+    observer::look(move || Some(fs::metadata(format!("/proc/self/task/{thread}")).is_ok())).unwrap_or(true)
 }
 
 /// With its name, unless it has the inherited one.
 pub(super) fn named(what: &str, name: &str) -> String {
-    let own = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let own = observer::look(|| fs::read_to_string("/proc/self/comm").unwrap_or_default());
     if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
 
@@ -96,7 +142,8 @@ fn kind(name: &str) -> String {
 
 /// Whether a thread of this process is in uninterruptible sleep (state D in proc(5)), as in a system call on a slow disk.
 pub fn waits_for_a_disk(thread: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let read = move || fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    let stat = observer::look(read);
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
 }
 

@@ -1,8 +1,8 @@
 //! A profiler's real library: the dynamic linker opens it when the runtime loads it, and the process's mappings show it.
 
 use super::elf::ElfFacts;
-use super::monitor;
 use super::system::{self, Opened};
+use super::{monitor, observer};
 use crate::library::Exports;
 use corprof::{Guid, HResult};
 use std::ffi::{CStr, c_void};
@@ -163,6 +163,11 @@ fn name_of_machine(machine: u16) -> &'static str {
 
 /// Where a file is mapped, from its first byte to the end of its last; `None` if it is not mapped.
 pub fn range(path: &str) -> Option<(u64, u64)> {
+    let path = path.to_owned();
+    observer::look(move || range_now(&path))
+}
+
+fn range_now(path: &str) -> Option<(u64, u64)> {
     let inode = fs::metadata(path).ok()?.ino().to_string();
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let mut whole: Option<(u64, u64)> = None;

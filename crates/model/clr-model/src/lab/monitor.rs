@@ -5,8 +5,9 @@
 use super::clauses::LoadMode;
 use super::leftovers::{self, Leftover, ProcessState};
 use super::page::{Line, PageWriter, SHUTDOWN};
-use super::system;
+use super::process_wide::{self, ProcessWide};
 use super::unload::{self, Unload};
+use super::{observer, system};
 use crate::schedule::{self, Task, threads};
 use corprof::{HResult, sys};
 use remora_clr_abi::slot_lists::ABOUT_IDS;
@@ -17,6 +18,12 @@ use std::time::{Duration, Instant};
 
 /// How long the thread that requests the detach is kept in its call, unless the library is unmapped earlier; nanoseconds of model time.
 const HELD: u64 = 60_000_000_000;
+
+/// How long something may still pass that was there when the profiler asked for its detach.
+const PASSING: Duration = Duration::from_millis(200);
+
+/// Time between two looks at that.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Calls that a profiler makes before it knows whether it has work: they are no work.
 const FIRST_QUESTIONS: [&str; 6] = [
@@ -35,7 +42,7 @@ struct Monitor {
     mode: LoadMode,
     /// Whether the unload overtakes the requesting thread (contract DET-08).
     holds_askers: bool,
-    before: Mutex<ProcessState>,
+    before: Mutex<(ProcessState, ProcessWide)>,
     state: Mutex<State>,
     asked: AtomicU32,
     unmapped: AtomicU32,
@@ -71,6 +78,7 @@ struct Called {
 /// Makes this process a laboratory run.
 pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
     system::prepare(writer.memory());
+    process_wide::begin();
     // The first and only call.
     let _ = MONITOR.set(Monitor {
         writer,
@@ -99,7 +107,8 @@ pub fn clause_of_load() -> &'static str {
 /// Records the process's current resources, which are not the profiler's.
 pub fn begin() {
     if let Some(monitor) = MONITOR.get() {
-        *monitor.before.lock().expect("no panic while locked") = ProcessState::now();
+        observer::begin();
+        *monitor.before.lock().expect("no panic while locked") = (ProcessState::now(), ProcessWide::now());
     }
 }
 
@@ -144,14 +153,44 @@ pub fn has_failed() -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().failed)
 }
 
+/// Looks for descriptors that are gone. The runtime's side must not have closed its own yet.
+pub fn look_for_closed_descriptors() {
+    let Some(monitor) = MONITOR.get() else { return };
+    let (before, _) = monitor.before.lock().expect("no panic while locked").clone();
+    if before.has_closed_descriptors() {
+        seen("the profiler closed descriptors that it had not opened: in a program they belong to others");
+    }
+}
+
 /// Looks for what no clause is about.
 pub fn look_around() {
     let Some(monitor) = MONITOR.get() else { return };
-    let before = monitor.before.lock().expect("no panic while locked").clone();
-    if before.has_closed_descriptors() {
-        let message = "the profiler closed descriptors that it had not opened: in a program they belong to others";
-        monitor.writer.write(&Line::Seen(message.to_owned()));
+    let (_, process_wide) = monitor.before.lock().expect("no panic while locked").clone();
+    if system::has_no_descriptor() {
+        seen("the profiler has used up all descriptors of the process: the program can open no file and no connection");
     }
+    if ProcessState::now().is_hidden() {
+        seen("nobody can look at what the profiler leaves: the process can open no file any more");
+    }
+    if leftovers::traced() > 0 {
+        seen(TRACED);
+    }
+    for change in ProcessWide::now().changes(&process_wide) {
+        seen(&format!("the profiler has changed {change} of the process, and has not changed it back"));
+    }
+}
+
+/// Whether what the profiler leaves cannot be looked at.
+pub fn is_hidden() -> bool {
+    is_installed() && ProcessState::now().is_hidden()
+}
+
+/// A thread of the process has a tracer.
+pub const TRACED: &str = "the profiler lets a thread of the process be traced, as a debugger does (ptrace): each signal stops that thread until the tracer lets it go on";
+
+/// The profiler does what no clause is about.
+fn seen(message: &str) {
+    write(&Line::Seen(message.to_owned()));
 }
 
 /// Writes a line.
@@ -224,7 +263,12 @@ pub fn has_broken(clause: &str) -> bool {
 pub fn callback<R>(name: &'static str, call: impl FnOnce() -> R) -> R {
     let Some(monitor) = MONITOR.get() else { return call() };
     monitor.enter(name);
+    let blocked = system::blocked_signals();
     let answer = call();
+    if blocked != system::blocked_signals() {
+        seen(&format!("{name} changes which signals the runtime's thread blocks"));
+    }
+    process_wide::raise_limits();
     monitor.leave();
     answer
 }
@@ -238,11 +282,16 @@ pub fn settle(settled: impl Fn() -> bool) {
 
 /// Callbacks that have run longer than this.
 pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
+    callbacks_with_threads(longer_than).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The same, with the system's numbers of their threads.
+pub fn callbacks_with_threads(longer_than: Duration) -> Vec<(&'static str, u32)> {
     let Some(monitor) = MONITOR.get() else { return Vec::new() };
     let state = monitor.lock();
     let innermost = state.callbacks.values().filter_map(|stack| stack.last());
-    let mut names: Vec<&'static str> =
-        innermost.filter(|called| called.since.elapsed() >= longer_than).map(|called| called.name).collect();
+    let long = innermost.filter(|called| called.since.elapsed() >= longer_than);
+    let mut names: Vec<_> = long.map(|called| (called.name, called.thread)).collect();
     names.sort_unstable();
     names
 }
@@ -326,10 +375,15 @@ pub fn stays() {
 pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() -> HResult) -> HResult {
     let Some(monitor) = MONITOR.get() else { return ask() };
     let is_own = threads::os_threads().is_some_and(|os_threads| !os_threads.is_own());
-    let mut left = monitor.beyond(is_own.then(threads::this_thread));
+    let mut left = monitor.open_ways(is_own.then(threads::this_thread));
     left.extend(ways_in().into_iter().map(|kind| Leftover { is_a_way_in: true, what: kind.to_owned() }));
+    // Every look comes before the request: the callback must return before the runtime looks for it.
+    let is_hidden = ProcessState::now().is_hidden();
     let answer = ask();
     if answer.is_success() {
+        if !is_hidden {
+            exercised("DET-04");
+        }
         monitor.accepted(&left, is_own);
     } else {
         refused(answer);
@@ -380,8 +434,21 @@ impl Monitor {
     }
 
     fn beyond(&self, asker: Option<u32>) -> Vec<Leftover> {
-        let before = self.before.lock().expect("no panic while locked").clone();
+        let (before, _) = self.before.lock().expect("no panic while locked").clone();
         ProcessState::now().beyond(&before, asker)
+    }
+
+    /// What is open while the profiler asks for its detach. A child, or a handler, may be there for a moment only: another thread may wait
+    /// for the end of a child, as `system` does. So these count only if they stay.
+    fn open_ways(&self, asker: Option<u32>) -> Vec<Leftover> {
+        let mut left = self.beyond(asker);
+        let begun = Instant::now();
+        while left.iter().any(Leftover::may_pass) && begun.elapsed() < PASSING {
+            std::thread::sleep(BETWEEN_LOOKS);
+            let now = self.beyond(asker);
+            left.retain(|open| !open.may_pass() || now.contains(open));
+        }
+        left
     }
 
     fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
@@ -394,7 +461,7 @@ impl Monitor {
 
     /// Threads that the profiler has started since [`begin`], by system thread ID.
     fn threads(&self) -> BTreeMap<u32, String> {
-        let before = self.before.lock().expect("no panic while locked").clone();
+        let (before, _) = self.before.lock().expect("no panic while locked").clone();
         before.new_threads()
     }
 
@@ -479,7 +546,6 @@ impl Monitor {
         system::asks();
         self.writer.write(&Line::AskedForDetach);
         exercised("DET-02");
-        exercised("DET-04");
         for open in left.iter().filter(|left| left.is_a_way_in) {
             let what = &open.what;
             let message = format!(

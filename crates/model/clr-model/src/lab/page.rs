@@ -19,6 +19,8 @@ pub const THREADS: usize = 64;
 const NAME: usize = 48;
 /// Offset of the crash.
 pub const CRASH: usize = 4096;
+/// Offset of the hang: a crash without a cause.
+pub const HANG: usize = 5120;
 /// Offset of the crashed thread's frames: addresses, until a zero.
 pub const BACKTRACE: usize = 6144;
 /// The most frames.
@@ -125,6 +127,8 @@ pub struct Crash {
     pub library_first: u64,
     /// Its end.
     pub library_end: u64,
+    /// Whether the profiler had lowered a limit of the process that the run needs.
+    pub limited: u64,
 }
 
 impl Crash {
@@ -178,21 +182,30 @@ impl Page {
 
     /// The crash, if there was one.
     pub fn crash(&self) -> Option<Crash> {
-        let bytes = self.bytes(CRASH, size_of::<Crash>());
+        self.crash_at(CRASH)
+    }
+
+    /// Where a thread hangs, if its stack is known.
+    pub fn hang(&self) -> Option<Crash> {
+        self.crash_at(HANG)
+    }
+
+    fn crash_at(&self, offset: usize) -> Option<Crash> {
+        let bytes = self.bytes(offset, size_of::<Crash>());
         let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
         let mut next = || numbers.next();
         let [signal, seat, place] = [next()?, next()?, next()?];
         let [asker, freed, own] = [next()?, next()?, next()?];
-        let [instruction, library_first, library_end] = [next()?, next()?, next()?];
-        let crash = Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end };
+        let [instruction, library_first, library_end, limited] = [next()?, next()?, next()?, next()?];
+        let crash = Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited };
         (crash.signal != 0).then_some(crash)
     }
 
     /// Writes a crash, as a run's signal handler does.
     #[cfg(test)]
     pub fn note_crash(&self, crash: &Crash) {
-        let Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end } = *crash;
-        let numbers = [signal, seat, place, asker, freed, own, instruction, library_first, library_end];
+        let Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited } = *crash;
+        let numbers = [signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited];
         let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
         self.file.write_all_at(&bytes, CRASH as u64).expect("written");
     }

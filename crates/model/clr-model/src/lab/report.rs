@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum of reported findings for a clause; more would repeat them.
 const MOST_OF_A_CLAUSE: usize = 8;
 
+/// What every finding about a hang says.
+pub const HANGS: &str = "has not returned";
+
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -133,7 +136,8 @@ impl<'a> Sums<'a> {
                         self.after_shutdown.entry(event).or_default().insert(origin);
                     }
                     let known = self.deaths.get(&event);
-                    if place >= ran.own_lines && known.is_none_or(|known| origin < known.origin()) {
+                    let hangs = !ran.backtrace.is_empty() && message.contains(HANGS) && is_first_hang(ran, place);
+                    if (place >= ran.own_lines || hangs) && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
                     }
                 }
@@ -201,6 +205,11 @@ impl<'a> Sums<'a> {
         let delays: Option<Vec<u64>> = runs.iter().map(|run| self.preempted.get(&(clause, *run)).copied()).collect();
         delays?.into_iter().min()
     }
+}
+
+/// Whether no line before this one is about a hang: the stack is that of the first one.
+fn is_first_hang(ran: &RunResult, place: usize) -> bool {
+    !ran.lines[..place].iter().any(|line| matches!(line, Line::Broken { message, .. } if message.contains(HANGS)))
 }
 
 fn crashed_run(ran: &RunResult) -> CrashedRun {

@@ -4,9 +4,9 @@ use super::clauses::{CLAUSES, LoadMode};
 use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
-use super::monitor;
 use super::page::{Line, PageWriter, SHUTDOWN};
 use super::recorder::{self, Recorder};
+use super::{leftovers, monitor, process_wide, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -15,7 +15,7 @@ use crate::runtime::{
     AttachRequest, Called, Contents, GcMode, ProcessEnvironment, Runtime, RuntimeConfig, give_the_heap_memory,
     map_own_library,
 };
-use crate::schedule::{self, Random, threads};
+use crate::schedule::{self, Random, Task, threads};
 use crate::scripted::{self, Script};
 use corprof::Guid;
 use serde::{Deserialize, Serialize};
@@ -137,6 +137,8 @@ pub(super) struct Run {
     random: Random,
     /// Earlier profilers.
     pub(super) others: usize,
+    /// The program's threads.
+    program: Vec<Task>,
 }
 
 /// Executes a run, and writes findings to the page on standard input. The process should exit afterwards.
@@ -161,7 +163,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     }
     let others = runtime.remembered().len();
     monitor::install(writer, order.mode, order.seed.is_multiple_of(2));
-    std::panic::set_hook(Box::new(|panic| monitor::write(&Line::Failed(panic.to_string()))));
+    std::panic::set_hook(Box::new(|panic| process_wide::panicked(&panic.to_string())));
     let refuses_class = Arc::new(AtomicBool::new(false));
     let library = Library::new(LibraryFile::new(&order.library, refuses_class.clone()), faults.clone());
     let mut run = Run {
@@ -173,6 +175,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
         recorder: Recorder::of(order.seed, order.seed / LIVES),
         random: Random::new(order.seed),
         others,
+        program: Vec::new(),
     };
     match order.mode {
         LoadMode::Attach => {
@@ -185,8 +188,17 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
             run.live_from_start(order.class, life);
         }
     }
-    monitor::look_around();
+    // A constructor that hangs holds the linker's lock, for which a look could wait.
+    let hangs = !monitor::callbacks(LONGEST / 2).is_empty();
+    if !hangs {
+        monitor::look_for_closed_descriptors();
+    }
+    // From here on, no call of the profiler is a finding: the other looks take longer than the exit of a process.
     schedule::stop();
+    if !hangs {
+        monitor::look_around();
+    }
+    run.let_the_program_end();
     monitor::exercised("MOD-01");
     monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
     // The process exits now. The profiler may have closed descriptors of the run: closing them again would abort it.
@@ -236,7 +248,7 @@ impl Run {
         let contents = Contents::of_program(PROGRAM.class, |made, _| _ = made.method(flags, "Main", &signature));
         self.runtime.load_module_with(PROGRAM, contents);
         let interrupt: Interrupt = Arc::new(|| schedule::sleep(PACE));
-        application::start(&self.runtime, &interrupt, &mut self.random, (2, usize::MAX));
+        self.program = application::start(&self.runtime, &interrupt, &mut self.random, (2, usize::MAX));
     }
 
     /// The profiler is there before the program. No other one comes first, and none is loaded twice.
@@ -269,8 +281,8 @@ impl Run {
         if !self.leaves(1) {
             return self.exit();
         }
-        // After that fault, the requesting thread is kept for good.
-        if life == RunKind::Twice && !monitor::has_broken("DET-05") {
+        // After that fault, the requesting thread is kept for good. And nothing can be loaded without a descriptor.
+        if life == RunKind::Twice && !monitor::has_broken("DET-05") && !system::has_no_descriptor() {
             self.again(class);
         }
     }
@@ -301,8 +313,11 @@ impl Run {
             self.report_hangs();
             return false;
         }
-        for clause in ["DET-07", "DET-10", "DET-14", "DET-20", "DET-21", "DET-22"] {
+        for clause in ["DET-07", "DET-10", "DET-20", "DET-21", "DET-22"] {
             monitor::exercised(clause);
+        }
+        if !monitor::is_hidden() {
+            monitor::exercised("DET-14");
         }
         self.check_leftovers();
         true
@@ -391,16 +406,34 @@ impl Run {
         }
     }
 
+    /// At its end, a thread runs the destructors of its values: a profiler may have left some.
+    fn let_the_program_end(&self) {
+        let threads = threads::os_threads();
+        let of = |task: &Task| threads.and_then(|threads| threads.thread_of(*task));
+        until(LAST_INSTRUCTIONS, || {
+            !monitor::callbacks(Duration::ZERO).is_empty()
+                || !self.program.iter().filter_map(of).any(leftovers::is_alive)
+        });
+    }
+
     pub(super) fn report_hangs(&self) {
         self.report_hangs_after(LONGEST);
     }
 
     fn report_hangs_after(&self, waited: Duration) {
-        let callbacks = monitor::callbacks(waited / 2);
+        let callbacks = monitor::callbacks_with_threads(waited / 2);
         if self.runtime.is_left_suspended() {
             monitor::broken_in("MOD-01", None, LEFT_SUSPENDED);
         }
-        for callback in callbacks {
+        for (callback, thread) in callbacks {
+            if !leftovers::is_alive(thread) {
+                let message = format!(
+                    "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
+                );
+                monitor::broken_in("MOD-01", Some(callback), &message);
+                continue;
+            }
+            system::show_stack(thread);
             // The limit of the callback, however long the run waited: a hang is one finding in every kind of run.
             let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
             let message = format!("{callback} has not returned within {} seconds", longest.as_secs());

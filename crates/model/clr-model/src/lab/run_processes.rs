@@ -3,15 +3,21 @@
 //! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
 //! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
 
+use super::leftovers::{threads_of, tracer};
+use crate::schedule::threads::this_thread;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
 /// Rounds of the search for orphans: a killed one may leave others.
 const ROUNDS: usize = 16;
+
+/// Bytes of the kernel's name of a process (TASK_COMM_LEN without its zero).
+const LONGEST_NAME: usize = 15;
 
 /// The current runs. Locked while one starts, so that it is not mistaken for an orphan.
 #[derive(Debug, Default)]
@@ -45,6 +51,13 @@ impl RunProcesses {
         Ok(Run { all: self, pid })
     }
 
+    /// The kernel's name for the process of a command, until it starts another program.
+    pub fn name_of(command: &Command) -> String {
+        let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+        let name = program.as_encoded_bytes();
+        String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]).into_owned()
+    }
+
     fn end_orphans(&self) {
         for _ in 0..ROUNDS {
             let orphans: Vec<i32> = {
@@ -66,6 +79,37 @@ impl RunProcesses {
 }
 
 impl Run<'_> {
+    /// The kernel's name for it. It stays readable until [`Run::end`].
+    pub fn name(&self) -> Option<String> {
+        let name = std::fs::read(format!("/proc/{}/comm", self.pid)).ok()?;
+        Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
+    }
+
+    /// Lets the threads go that have made this thread their tracer (PTRACE_TRACEME): without a debugger nothing would let them go on after a
+    /// signal, and nothing would let the process end. Returns whether there were any.
+    pub fn release_traced(&self) -> bool {
+        let (own, run) = (this_thread(), self.pid.as_raw_nonzero().get());
+        let threads = threads_of(run.unsigned_abs());
+        let traced: Vec<u32> =
+            threads.into_iter().filter(|thread| tracer(run.unsigned_abs(), *thread) == Some(own)).collect();
+        for thread in &traced {
+            // The end of the first thread is that of the process: `end` wants it.
+            let end = if thread.cast_signed() == run { 0 } else { libc::WEXITED };
+            // SAFETY: all-zero is a valid value of this plain struct.
+            let mut state: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let wanted = libc::WSTOPPED | libc::WNOHANG | libc::__WALL | end;
+            // SAFETY: a local place for the answer.
+            unsafe { libc::waitid(libc::P_PID, *thread, &raw mut state, wanted) };
+            if matches!(state.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) {
+                // SAFETY: the call above has filled the place for a child.
+                let signal = unsafe { state.si_status() };
+                // SAFETY: takes numbers: this thread is the tracer, and the thread is stopped. The signal goes on to it.
+                unsafe { libc::ptrace(libc::PTRACE_DETACH, thread.cast_signed(), 0, signal as libc::c_long) };
+            }
+        }
+        !traced.is_empty()
+    }
+
     /// Whether its first thread is stopped.
     pub fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

@@ -1,17 +1,23 @@
 //! Calls of the C library: the dynamic linker, signal dispositions, and the handler that records a crash.
 
 use super::backtrace;
-use super::page::{CRASH, Crash};
+use super::page::{CRASH, Crash, HANG};
+use super::process_wide;
 use super::shared_memory::SharedMemory;
 use crate::schedule;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int, c_void};
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Signals of a crash.
 const CRASHES: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
+
+/// Open files of a run: as many as Linux gives by default. They are all looked at.
+const MOST_FILES: u64 = 1024;
 
 /// Number of the last real-time signal.
 const LAST_SIGNAL: c_int = 64;
@@ -20,10 +26,18 @@ static PAGE: OnceLock<SharedMemory> = OnceLock::new();
 /// Where the library's file is mapped, or was mapped.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
+/// Where it was mapped before, if it is mapped for the second time.
+static FIRST_BEFORE: AtomicU64 = AtomicU64::new(0);
+static END_BEFORE: AtomicU64 = AtomicU64::new(0);
 /// Where the last freed client data lie.
 static FIRST_FREED: AtomicU64 = AtomicU64::new(0);
 static END_OF_FREED: AtomicU64 = AtomicU64::new(0);
 static UNMAPPED: AtomicBool = AtomicBool::new(false);
+
+/// A hanging thread has written its stack.
+static HAS_STACK: AtomicBool = AtomicBool::new(false);
+/// The longest time for that.
+const LONGEST_WALK: Duration = Duration::from_millis(500);
 
 thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
@@ -139,6 +153,34 @@ pub fn handlers() -> BTreeMap<i32, usize> {
     (1..=LAST_SIGNAL).filter_map(handler).collect()
 }
 
+/// Whether the process can open nothing any more, since it has too much open.
+pub fn has_no_descriptor() -> bool {
+    // SAFETY: takes numbers only. Standard input may be closed: that is another error.
+    let copy = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
+    let is_full = copy < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EMFILE);
+    if copy >= 0 {
+        // SAFETY: its own descriptor.
+        unsafe { libc::close(copy) };
+    }
+    is_full
+}
+
+/// The signals that the running thread blocks.
+pub fn blocked_signals() -> BlockedSignals {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut blocked: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: changes nothing; the out pointer is a local.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut blocked) };
+    let is_blocked = |signal: &c_int| {
+        // SAFETY: a set that the call above has filled, and a valid signal.
+        unsafe { libc::sigismember(&raw const blocked, *signal) == 1 }
+    };
+    (1..=LAST_SIGNAL).filter(is_blocked).fold(0, |set, signal| set | 1 << (signal - 1))
+}
+
+/// Signals as bits.
+pub type BlockedSignals = u64;
+
 /// The armed interval timers.
 pub fn interval_timers() -> impl Iterator<Item = &'static str> {
     let kinds = [
@@ -166,6 +208,10 @@ pub fn prepare(page: SharedMemory) {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     // A failure only leaves a core file.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let current = Some(files.current.map_or(MOST_FILES, |current| current.min(MOST_FILES)));
+    // A failure only makes the run slower, if the profiler uses up all descriptors.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current, ..files });
     // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     // SAFETY: takes plain numbers; reads and writes no memory.
@@ -182,8 +228,8 @@ pub fn prepare(page: SharedMemory) {
 
 /// Records where the library is mapped.
 pub fn mapped(range: (u64, u64)) {
-    FIRST.store(range.0, Ordering::SeqCst);
-    END.store(range.1, Ordering::SeqCst);
+    FIRST_BEFORE.store(FIRST.swap(range.0, Ordering::SeqCst), Ordering::SeqCst);
+    END_BEFORE.store(END.swap(range.1, Ordering::SeqCst), Ordering::SeqCst);
     UNMAPPED.store(false, Ordering::SeqCst);
 }
 
@@ -197,14 +243,52 @@ pub fn asks() {
     ASKED.with(|asked| asked.set(true));
 }
 
+/// Lets a thread of this process write its stack. It gets a signal that it may block, or that its system call may not let through: then
+/// there is none. False without a stack.
+pub fn show_stack(thread: u32) -> bool {
+    let signal = libc::SIGRTMAX();
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = hangs as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_RESETHAND;
+    // SAFETY: a handler with this signature, which is async-signal-safe but for the unwinder's locks.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    // SAFETY: takes numbers. The thread is in a callback, so it exists, or the call fails.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) };
+    let begun = Instant::now();
+    while !HAS_STACK.load(Ordering::SeqCst) && begun.elapsed() < LONGEST_WALK {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    HAS_STACK.load(Ordering::SeqCst)
+}
+
+/// Records where a thread hangs.
+extern "C" fn hangs(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
+    let instruction = instruction(context);
+    let hang = Crash { signal: signal as u64, instruction, library_first, library_end, ..Crash::default() };
+    if let Some(page) = PAGE.get().filter(|page| page.is_own() && !page.is_over()) {
+        page.write(HANG, bytes_of(&hang));
+        backtrace::walk();
+        HAS_STACK.store(true, Ordering::SeqCst);
+    }
+}
+
+fn bytes_of(crash: &Crash) -> &[u8] {
+    // SAFETY: a plain struct of numbers without padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(crash).cast::<u8>(), size_of::<Crash>()) }
+}
+
 /// Records how the process crashes. Then the default handler lets it die.
 extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let at = instruction(context);
-    let inside = (FIRST.load(Ordering::SeqCst)..END.load(Ordering::SeqCst)).contains(&at);
-    let place = match (inside, UNMAPPED.load(Ordering::SeqCst)) {
-        (true, false) => Crash::IN_LIBRARY,
-        (true, true) => Crash::IN_UNMAPPED_LIBRARY,
-        (false, _) => Crash::ELSEWHERE,
+    let library = FIRST.load(Ordering::SeqCst)..END.load(Ordering::SeqCst);
+    let before = FIRST_BEFORE.load(Ordering::SeqCst)..END_BEFORE.load(Ordering::SeqCst);
+    let (place, library) = match (library.contains(&at), UNMAPPED.load(Ordering::SeqCst)) {
+        (true, false) => (Crash::IN_LIBRARY, library),
+        (true, true) => (Crash::IN_UNMAPPED_LIBRARY, library),
+        (false, _) if before.contains(&at) => (Crash::IN_UNMAPPED_LIBRARY, before),
+        (false, _) => (Crash::ELSEWHERE, library),
     };
     let seat = schedule::current().0 as u64;
     // SAFETY: the kernel passes a valid description of the signal; each of them has room for an address.
@@ -213,15 +297,24 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
         && (FIRST_FREED.load(Ordering::SeqCst)..END_OF_FREED.load(Ordering::SeqCst)).contains(&accessed);
     let asker = u64::from(ASKED.with(Cell::get));
     let own = u64::from(schedule::threads::is_own_thread());
-    let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
+    let (library_first, library_end) = (library.start, library.end);
     let (freed, instruction) = (u64::from(is_freed), at);
     let signal_number = signal as u64;
-    let crash =
-        Crash { signal: signal_number, seat, place, asker, freed, own, instruction, library_first, library_end };
+    let limited = u64::from(process_wide::is_limited());
+    let crash = Crash {
+        signal: signal_number,
+        seat,
+        place,
+        asker,
+        freed,
+        own,
+        instruction,
+        library_first,
+        library_end,
+        limited,
+    };
     if let Some(page) = PAGE.get().filter(|page| page.is_own() && page.end()) {
-        // SAFETY: a plain struct of numbers without padding.
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const crash).cast::<u8>(), size_of::<Crash>()) };
-        page.write(CRASH, bytes);
+        page.write(CRASH, bytes_of(&crash));
         backtrace::record();
     }
     if matches!(signal, libc::SIGABRT | libc::SIGTRAP) {

@@ -8,14 +8,14 @@ use corprof::HResult;
 /// HRESULT_FROM_WIN32(ERROR_INSUFFICIENT_BUFFER).
 pub(super) const INSUFFICIENT_BUFFER: HResult = HResult(0x8007_007A_u32 as i32);
 
-/// Writes an answer to an out pointer, unless it is null.
+/// Writes an answer to an out pointer, unless it is null. It need not be aligned: the processors of .NET write to any address.
 ///
 /// # Safety
-/// `place` is null or valid for writes.
+/// `place` is null or valid for writes, except that it may be unaligned.
 pub(super) unsafe fn answer<T>(place: *mut T, value: T) {
     if wanted(place) {
         // SAFETY: not null, so the caller guarantees a valid place.
-        unsafe { place.write(value) };
+        unsafe { place.write_unaligned(value) };
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) unsafe fn answer_list<T: Copy>(
     if wanted(places) {
         for (index, value) in values.iter().take(room as usize).enumerate() {
             // SAFETY: inside the stated room of the profiler's list.
-            unsafe { places.add(index).write(*value) };
+            unsafe { places.add(index).write_unaligned(*value) };
         }
     }
     Ok(HResult::S_OK)

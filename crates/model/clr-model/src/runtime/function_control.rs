@@ -170,7 +170,7 @@ unsafe extern "system" fn set_body(this: *mut c_void, length: sys::ULONG, bytes:
     // SAFETY: COM passes the object whose vtable is called.
     let control = unsafe { control(this) };
     // SAFETY: the API requires a list that is null or has the stated length.
-    control.set_body(unsafe { super::info::list(bytes, length) }).0
+    control.set_body(unsafe { super::info::bytes(bytes, length) }).0
 }
 
 unsafe extern "system" fn set_map(this: *mut c_void, _: sys::ULONG, _: *const sys::COR_IL_MAP) -> sys::HRESULT {

@@ -89,8 +89,8 @@ impl Server {
     }
 
     /// The address of a static field.
-    pub(super) fn static_place(&self, class: usize, field: u32) -> Result<*mut AtomicUsize, HResult> {
-        self.about_class(class, "GetAppDomainStaticAddress")?;
+    pub(super) fn static_place(&self, class: usize, field: u32, what: &str) -> Result<*mut AtomicUsize, HResult> {
+        self.about_class(class, what)?;
         let runtime = self.runtime()?;
         let state = runtime.lock();
         let known = state.heap.statics.get(&(ClassId(class), field)).ok_or(HResult::E_INVALIDARG)?;

@@ -41,6 +41,8 @@ pub struct OsThreads {
     ended: Mutex<Vec<Task>>,
     /// Threads of the runtime's side, by system thread ID. IDs are kept: the kernel shows a thread a little longer than it runs.
     own: Mutex<Vec<u32>>,
+    /// Those that run a task.
+    of_tasks: Mutex<Vec<(Task, u32)>>,
     /// Locked while a thread starts, until it is known.
     begins: Mutex<()>,
     changed: (Mutex<u64>, Condvar),
@@ -94,6 +96,7 @@ pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
         tasks: AtomicUsize::new(0),
         ended: Mutex::default(),
         own: Mutex::default(),
+        of_tasks: Mutex::default(),
         begins: Mutex::default(),
         changed: (Mutex::default(), Condvar::new()),
         stopped: AtomicBool::new(false),
@@ -117,6 +120,12 @@ impl OsThreads {
         let _none_begins = self.begins.lock().expect("no panic while locked");
         let own = self.own.lock().expect("no panic while locked").clone();
         look(&own)
+    }
+
+    /// The system thread ID of a task. The kernel may give it to another thread when this one has ended.
+    pub fn thread_of(&self, task: Task) -> Option<u32> {
+        let of_tasks = self.of_tasks.lock().expect("no panic while locked");
+        of_tasks.iter().find(|(known, _)| *known == task).map(|(_, thread)| *thread)
     }
 
     /// Whether the running thread belongs to the runtime's side.
@@ -148,6 +157,7 @@ impl OsThreads {
         let started = std::thread::Builder::new().spawn(move || {
             let task = self.current();
             self.join_in();
+            self.of_tasks.lock().expect("no panic while locked").push((task, this_thread()));
             // The starting thread waits for this message.
             let _ = tell.send(task);
             body();

@@ -67,5 +67,5 @@ impl Server {
 unsafe fn methods(count: u32, modules: *const usize, tokens: *const u32) -> Vec<(ModuleId, u32)> {
     // SAFETY: the caller guarantees both lengths.
     let (modules, tokens) = unsafe { (list(modules, count), list(tokens, count)) };
-    modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), *token)).collect()
+    modules.iter().zip(tokens).map(|(module, token)| (ModuleId(*module), token)).collect()
 }

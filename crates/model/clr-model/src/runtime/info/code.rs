@@ -39,12 +39,19 @@ impl Server {
         let args::GetCodeInfo2 { functionID, cCodeInfos, pcCodeInfos, codeInfos } = args;
         let args = args::GetCodeInfo3 { functionID, reJitId: FIRST_VERSION, cCodeInfos, pcCodeInfos, codeInfos };
         // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
-        unsafe { self.get_code_info3(args) }
+        unsafe { self.code_info(args, "GetCodeInfo2") }
     }
 
     pub(super) unsafe fn get_code_info3(&self, args: args::GetCodeInfo3) -> Answer {
+        // SAFETY: the profiler's own arguments.
+        unsafe { self.code_info(args, "GetCodeInfo3") }
+    }
+
+    /// # Safety
+    /// The list is null or has the stated room.
+    unsafe fn code_info(&self, args: args::GetCodeInfo3, what: &str) -> Answer {
         invalid_if(!has_place(args.cCodeInfos, args.codeInfos))?;
-        let start = self.body_of(args.functionID, args.reJitId, "GetCodeInfo3")?;
+        let start = self.body_of(args.functionID, args.reJitId, what)?;
         // SAFETY: the API requires a list that is null or has the stated room.
         unsafe { answer_list(&[piece(start)], args.cCodeInfos, args.pcCodeInfos, args.codeInfos) }
     }
@@ -75,12 +82,20 @@ impl Server {
         let args::GetILToNativeMapping { functionId, cMap, pcMap, map } = args;
         let args = args::GetILToNativeMapping2 { functionId, reJitId: FIRST_VERSION, cMap, pcMap, map };
         // SAFETY: the profiler's own arguments; the API has the same rules for both methods.
-        unsafe { self.get_il_to_native_mapping2(args) }
+        unsafe { self.il_to_native_mapping(args, "GetILToNativeMapping") }
+    }
+
+    pub(super) unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> Answer {
+        // SAFETY: the profiler's own arguments.
+        unsafe { self.il_to_native_mapping(args, "GetILToNativeMapping2") }
     }
 
     /// Without code it continues with no address (source: proftoeeinterfaceimpl.cpp, GetILToNativeMapping2).
-    pub(super) unsafe fn get_il_to_native_mapping2(&self, args: args::GetILToNativeMapping2) -> Answer {
-        let bodies = self.bodies_of(args.functionId, args.reJitId, "GetILToNativeMapping2")?;
+    ///
+    /// # Safety
+    /// The list is null or has the stated room.
+    unsafe fn il_to_native_mapping(&self, args: args::GetILToNativeMapping2, what: &str) -> Answer {
+        let bodies = self.bodies_of(args.functionId, args.reJitId, what)?;
         let pNativeCodeStartAddress = bodies.first().map_or(0, |start| *start as usize);
         let args::GetILToNativeMapping2 { cMap, pcMap, map, .. } = args;
         let args = args::GetILToNativeMapping3 { pNativeCodeStartAddress, cMap, pcMap, map };

@@ -1,7 +1,7 @@
 //! The profiler's EventPipe calls: sessions, providers and events.
 
 use super::{
-    Answer, INSUFFICIENT_BUFFER, Server, answer_text, answered, args, has_place, invalid_if, list, stale, text,
+    Answer, INSUFFICIENT_BUFFER, Server, answer_text, answered, args, bytes, has_place, invalid_if, list, stale, text,
     write_answers,
 };
 use crate::mutation;
@@ -91,8 +91,8 @@ impl Server {
         // SAFETY: the API requires a list that is null or has the stated length.
         let parts = unsafe { list(args.data, args.cData) };
         // SAFETY: the API requires parts that are null or have the stated length.
-        let bytes = parts.iter().map(|part| unsafe { list(part.ptr as *const u8, part.size) });
-        runtime.deliver_to_listeners(&defined, &bytes.collect::<Vec<_>>().concat());
+        let parts = parts.iter().map(|part| unsafe { bytes(part.ptr as *const u8, part.size) });
+        runtime.deliver_to_listeners(&defined, &parts.collect::<Vec<_>>().concat());
         Ok(HResult::S_OK)
     }
 }

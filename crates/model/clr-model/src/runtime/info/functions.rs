@@ -83,7 +83,7 @@ impl Server {
         self.about_class(args.classId, name)?;
         // SAFETY: the API requires a list that is null or has the stated length.
         let types = unsafe { list(args.typeArgs, args.cTypeArgs) };
-        let function = self.runtime()?.lock().function_with_types(module, args.funcDef, types);
+        let function = self.runtime()?.lock().function_with_types(module, args.funcDef, &types);
         answered! { args.pFunctionID => function?.0 }
     }
 

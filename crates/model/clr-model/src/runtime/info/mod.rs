@@ -138,13 +138,23 @@ pub(super) fn invalid_if(is_invalid: bool) -> Result<(), HResult> {
     refuse_if(is_invalid, HResult::E_INVALIDARG)
 }
 
-/// A list of the profiler; empty if null.
+/// A list of the profiler; empty if null. It need not be aligned: the processors of .NET read any address.
 ///
 /// # Safety
-/// It is null or has `count` items, until the call returns.
-pub(super) unsafe fn list<'a, T>(items: *const T, count: u32) -> &'a [T] {
+/// It is null or has `count` items.
+pub(super) unsafe fn list<T: Copy>(items: *const T, count: u32) -> Vec<T> {
+    let count = if items.is_null() { 0 } else { count as usize };
     // SAFETY: not null, and the caller guarantees the length.
-    if items.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(items, count as usize) } }
+    (0..count).map(|at| unsafe { items.add(at).read_unaligned() }).collect()
+}
+
+/// Bytes of the profiler; none if null.
+///
+/// # Safety
+/// The address is null or has `count` bytes, until the call returns.
+pub(super) unsafe fn bytes<'a>(bytes: *const u8, count: u32) -> &'a [u8] {
+    // SAFETY: not null, and the caller guarantees the length.
+    if bytes.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(bytes, count as usize) } }
 }
 
 /// A text that ends with a zero.
@@ -156,7 +166,6 @@ pub(super) unsafe fn text(units: *const u16) -> String {
         return String::new();
     }
     // SAFETY: the caller guarantees a zero at the end, so every unit before it can be read.
-    let length = (0..).take_while(|at| unsafe { *units.add(*at) } != 0).count();
-    // SAFETY: the previous statement has read `length` units.
-    String::from_utf16_lossy(unsafe { std::slice::from_raw_parts(units, length) })
+    let units = (0..).map(|at| unsafe { units.add(at).read_unaligned() });
+    String::from_utf16_lossy(&units.take_while(|unit| *unit != 0).collect::<Vec<u16>>())
 }

@@ -6,13 +6,14 @@ use corprof::{HResult, sys};
 impl Server {
     pub(super) unsafe fn get_static_field_info(&self, args: args::GetStaticFieldInfo) -> Answer {
         invalid_if(args.pFieldInfo.is_null())?;
-        self.static_place(args.classId, args.fieldToken)?;
+        self.static_place(args.classId, args.fieldToken, "GetStaticFieldInfo")?;
         answered! { args.pFieldInfo => sys::COR_PRF_FIELD_APP_DOMAIN_STATIC }
     }
 
     pub(super) unsafe fn get_app_domain_static_address(&self, args: args::GetAppDomainStaticAddress) -> Answer {
         invalid_if(args.appDomainId == 0 || args.ppAddress.is_null())?;
-        answered! { args.ppAddress => self.static_place(args.classId, args.fieldToken)?.cast() }
+        let place = self.static_place(args.classId, args.fieldToken, "GetAppDomainStaticAddress")?;
+        answered! { args.ppAddress => place.cast() }
     }
 
     /// Only on threads of the runtime; the model has no field of this kind.

@@ -80,7 +80,7 @@ impl Scope {
         let runtime = self.runtime()?;
         invalid_if(cursor.is_null())?;
         // SAFETY: not null, so the caller guarantees a valid place.
-        let mut number = unsafe { cursor.read() } as usize;
+        let mut number = unsafe { cursor.read_unaligned() } as usize;
         if number == 0 {
             let tokens = look(&*self.rows()?).ok_or(NO_ROW)?;
             if tokens.is_empty() {
@@ -93,7 +93,7 @@ impl Scope {
         let taken = runtime.with_list(number, |list| list.take(room))?;
         for (index, token) in taken.iter().enumerate().filter(|_| wanted(places)) {
             // SAFETY: `take` returns no more items than there is room for.
-            unsafe { places.add(index).write(*token) };
+            unsafe { places.add(index).write_unaligned(*token) };
         }
         write_answers! { count => taken.len() as u32 }
         Ok(if taken.is_empty() { HResult::S_FALSE } else { HResult::S_OK })

@@ -5,7 +5,7 @@ use super::codes::{BAD_INPUT, CORRUPT, NO_ROW, NOT_FOUND, WRONG_KIND};
 use super::names::answer_type_name;
 use super::rows::{FIELDS, METHODS, Owners, Rows};
 use crate::runtime::answers::{answer_list, answered, wanted, write_answers};
-use crate::runtime::info::{invalid_if, list, refuse_if, text};
+use crate::runtime::info::{bytes, invalid_if, refuse_if, text};
 use crate::runtime::metadata_contents::Row;
 use crate::runtime::metadata_contents::tokens::{
     CONSTRAINT, FIELD, MEMBER_REFERENCE, METHOD, METHOD_SPEC, NESTED, NO_TYPE, SIGNATURE, TEXT, TYPE, TYPE_PARAMETER,
@@ -30,7 +30,7 @@ impl Wanted<'_> {
     unsafe fn of<'a>(name: *const sys::WCHAR, signature: *const u8, length: u32) -> Result<Wanted<'a>, HResult> {
         invalid_if(name.is_null())?;
         // SAFETY: the caller guarantees the final zero, and the length.
-        Ok(unsafe { Wanted { name: text(name), signature: list(signature, length) } })
+        Ok(unsafe { Wanted { name: text(name), signature: bytes(signature, length) } })
     }
 
     fn is(&self, name: &str, signature: &[u8]) -> bool {

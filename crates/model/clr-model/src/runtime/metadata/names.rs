@@ -21,7 +21,7 @@ pub(super) unsafe fn answer_name(
     let is_cut = room > 0 && if wanted(places) { (room as usize) < length } else { wanted(count) };
     if is_cut && !is_written_as_it_fits && wanted(places) {
         // SAFETY: the caller guarantees the room: this is its last unit.
-        unsafe { places.add(room as usize - 1).write(0) };
+        unsafe { places.add(room as usize - 1).write_unaligned(0) };
         // SAFETY: the caller guarantees that `count` is null or a place.
         unsafe { answer(count, length as u32) };
     } else {

@@ -1,0 +1,149 @@
+//! `remora lab` and profilers that use up, change or replace what belongs to the whole process: each is reported as what it is.
+
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod command;
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod laboratory;
+
+use command::{Directory, Ran, remora};
+use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, text};
+use remora_holds::holds;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn ran(profiler: &str) -> Ran {
+    let folder = Directory::new();
+    let library = folder.path(&format!("{profiler}.so"));
+    std::fs::copy(broken_profilers(), &library).expect("copied");
+    remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8", "--json"])
+}
+
+/// What no clause is about, and was seen in every run.
+fn observations(ran: &Ran) -> BTreeSet<String> {
+    let shown: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let seen = shown["observations"].as_array().expect("a list");
+    seen.iter().inspect(|one| assert_eq!(one["runs"], 4, "{one}")).map(|one| text(one, "message").to_owned()).collect()
+}
+
+/// Nothing is broken, and one thing is seen in every run.
+#[track_caller]
+fn is_clean_and_seen(profiler: &str, what: &str) {
+    let ran = ran(profiler);
+    let seen = observations(&ran);
+    assert!(seen.len() == 1 && seen.iter().all(|message| message.contains(what)), "{seen:#?}");
+    let result = LabResult::of(ran);
+    result.is_clean();
+    result.made_all(4);
+}
+
+fn only_broken(result: &LabResult) -> &Value {
+    let broken: Vec<&Value> = result.findings.iter().filter(|finding| finding["verdict"] == "broken").collect();
+    let [only] = broken[..] else { panic!("{:#?}", result.findings) };
+    only
+}
+
+#[test]
+fn det_14_who_uses_up_all_descriptors_leaves_descriptors_and_nothing_else() {
+    let ran = ran("takes-descriptors");
+    let seen = observations(&ran);
+    assert!(seen.len() == 1 && seen.iter().all(|one| one.contains("used up all descriptors")), "{seen:#?}");
+    let result = LabResult::of(ran);
+    holds!(DET_14 sim, text(only_broken(&result), "clause") == "DET-14", "{:#?}", result.findings);
+    let message = text(only_broken(&result), "message");
+    assert_eq!(message, "a descriptor (/dev/null) is still there after the unload");
+}
+
+#[test]
+fn a_child_and_ignored_signals_that_pass_are_no_finding() {
+    let result = run_fault("waits-for-child");
+    result.is_clean();
+    assert_eq!(result.verdict("DET-04"), "honoured");
+}
+
+#[test]
+fn det_14_a_signal_that_stays_ignored_is_found_and_is_no_way_into_the_library() {
+    let result = run_fault("ignores-signal");
+    let message = text(only_broken(&result), "message");
+    holds!(DET_14 sim, result.breaks("DET-14", "") == Ok(()));
+    assert_eq!(message, "a changed action of signal 10 (it is ignored) is still there after the unload");
+}
+
+#[test]
+fn det_04_a_destructor_of_thread_specific_values_is_one_finding_in_every_run_with_an_unload() {
+    let result = run_fault("leaves-key");
+    holds!(DET_04 sim, result.breaks("DET-04", "") == Ok(()));
+    let finding = only_broken(&result);
+    // The process of the fourth run exits while the library is mapped.
+    assert_eq!(finding["runs"], 3, "{finding:#}");
+    assert!(text(finding, "message").contains("a destructor of thread-specific values"), "{finding:#}");
+}
+
+#[test]
+fn what_a_profiler_changes_in_the_whole_process_is_seen() {
+    let ran = ran("changes-process");
+    let changed = |what: &str| format!("the profiler has changed {what} of the process, and has not changed it back");
+    let wanted = BTreeSet::from([
+        changed("the working directory"),
+        changed("the mask of new files (umask)"),
+        changed("the limit RLIMIT_MSGQUEUE"),
+        "InitializeForAttach changes which signals the runtime's thread blocks".to_owned(),
+    ]);
+    assert_eq!(observations(&ran), wanted);
+    LabResult::of(ran).is_clean();
+}
+
+#[test]
+fn a_limit_that_the_program_needs_is_seen_and_does_not_end_the_laboratory() {
+    is_clean_and_seen("limits-memory", "lowers the limit RLIMIT_AS of the process to 1048576");
+    is_clean_and_seen("limits-files", "lowers the limit RLIMIT_NOFILE of the process to 3");
+}
+
+#[test]
+fn mod_01_who_becomes_another_program_is_called_so() {
+    let result = run_fault("execs");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "InitializeForAttach") == Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("the profiler replaced the process with another program (exec, true)"), "{message}");
+}
+
+#[test]
+fn who_lets_itself_be_traced_is_seen_and_its_process_ends() {
+    is_clean_and_seen("lets-itself-be-traced", "lets a thread of the process be traced");
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_tested_is_no_finding() {
+    let result = run_fault("removes-file");
+    assert_eq!((result.broken(), result.code), (Vec::new(), 2), "{}", result.stderr);
+    assert!(result.stderr.contains("was changed, replaced or deleted while it was tested"), "{}", result.stderr);
+}
+
+#[test]
+fn mod_01_who_ends_the_runtimes_thread_is_called_so() {
+    let result = run_fault("ends-thread");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "ModuleLoadFinished") == Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("ModuleLoadFinished has ended the thread that called it"), "{message}");
+}
+
+#[test]
+fn a_hang_has_the_frames_of_its_thread() {
+    let result = run_fault("never-returns");
+    let crash = &only_broken(&result)["crash"];
+    let frames: Vec<&str> = crash["backtrace"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert!(frames.iter().any(|frame| frame.starts_with("never-returns.so+0x")), "{frames:?}");
+    assert_eq!(frames.last(), Some(&"the runtime model"), "{frames:?}");
+}
+
+#[test]
+fn addresses_that_are_not_aligned_are_read_and_written_as_the_runtime_does() {
+    run_fault("misaligns-place").is_clean();
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_refused_with_its_own_limit() {
+    for wait in ["11m", "100000h"] {
+        let message = remora(["lab", "--wait", wait]).fails(2);
+        assert!(message.contains("it is at most 10m"), "{message}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Profilers with odd habits: they change or use up what belongs to the whole process.
+
+use crate::fault::{Fault, fault};
+use crate::shared::never_return;
+use corprof::sys;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a child of [`Fault::WaitsForChild`] lives on after the request.
+const A_LITTLE: Duration = Duration::from_millis(30);
+/// The longest time without a request.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// For [`Fault::WaitsForChild`]: it has a child, and another thread has requested the detach.
+static HAS_CHILD: AtomicBool = AtomicBool::new(false);
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// In InitializeForAttach.
+pub fn begin() {
+    match fault() {
+        Fault::TakesDescriptors => take_all_descriptors(),
+        Fault::IgnoresSignal => ignore_signal(),
+        Fault::ChangesProcess => change_process(),
+        Fault::LimitsMemory => limit(libc::RLIMIT_AS, 1 << 20),
+        Fault::LimitsFiles => limit(libc::RLIMIT_NOFILE, 3),
+        // SAFETY: the paths are static C strings, and the list ends with null. The process becomes another one, which is the fault.
+        Fault::Execs => unsafe {
+            libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), std::ptr::null::<u8>());
+        },
+        // SAFETY: PTRACE_TRACEME ignores its pointers.
+        Fault::LetsItselfBeTraced => unsafe {
+            libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>());
+        },
+        Fault::RemovesFile => remove_file(),
+        _ => {}
+    }
+}
+
+/// In ModuleLoadFinished, on a thread of the program.
+pub fn module_has_loaded() {
+    match fault() {
+        Fault::WaitsForChild if !HAS_CHILD.load(Ordering::SeqCst) => wait_for_child(),
+        Fault::LeavesKey => leave_key(),
+        // SAFETY: takes no pointers. It ends the thread in the callback, which is the fault.
+        Fault::EndsThread => _ = unsafe { libc::syscall(libc::SYS_exit, 0) },
+        _ => {}
+    }
+}
+
+/// In ModuleUnloadFinished.
+pub fn module_has_unloaded(info: *mut sys::ICorProfilerInfo) {
+    /// No function and no class has it.
+    const NOBODY: usize = 0x77;
+    if fault() == Fault::AsksByOldForms {
+        let (count, no) = (&mut 0_u32, 0);
+        // SAFETY: unsound in a real process: the id is stale, which is the fault. The place is valid for writing.
+        unsafe { sys::ICorProfilerInfo2::GetCodeInfo2(info.cast(), NOBODY, no, count, null_mut()) };
+        // SAFETY: as for the first call, the stale id is the fault, and the place is valid for writing.
+        unsafe { sys::ICorProfilerInfo::GetILToNativeMapping(info, NOBODY, no, count, null_mut()) };
+        let mut kind = 0;
+        // SAFETY: as for the first call, the stale id is the fault, and the place is valid for writing.
+        unsafe { sys::ICorProfilerInfo2::GetStaticFieldInfo(info.cast(), NOBODY, 0x0400_0001, &raw mut kind) };
+    }
+}
+
+/// Whether it may request the detach now.
+pub fn may_ask() -> bool {
+    fault() != Fault::WaitsForChild || HAS_CHILD.load(Ordering::SeqCst)
+}
+
+/// It requests the detach next.
+pub fn asks() {
+    IS_ASKED.store(true, Ordering::SeqCst);
+}
+
+/// As `system` does: while it waits for the child, the process ignores SIGINT and SIGQUIT.
+fn wait_for_child() {
+    extern "C" fn handler(_: c_int) {}
+    let signals = [
+        (libc::SIGINT, libc::SIG_IGN),
+        (libc::SIGQUIT, libc::SIG_IGN),
+        (libc::SIGUSR2, handler as *const () as libc::sighandler_t),
+    ];
+    // SAFETY: the handlers have the required signature.
+    let before = signals.map(|(signal, handler)| (signal, unsafe { libc::signal(signal, handler) }));
+    // SAFETY: the child only waits until it is killed.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        never_return();
+    }
+    HAS_CHILD.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    while !IS_ASKED.load(Ordering::SeqCst) && begun.elapsed() < LONGEST {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(A_LITTLE);
+    // SAFETY: its own child, which nobody has waited for.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    // SAFETY: the status is not wanted.
+    unsafe { libc::waitpid(child, null_mut(), 0) };
+    for (signal, handler) in before {
+        // SAFETY: the handler that was there.
+        unsafe { libc::signal(signal, handler) };
+    }
+}
+
+fn ignore_signal() {
+    // SAFETY: takes numbers only.
+    unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+}
+
+/// Opens descriptors until none is left.
+pub fn take_all_descriptors() {
+    // SAFETY: the path is a static C string.
+    while unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) } >= 0 {}
+}
+
+/// The working directory, the mask of new files, a limit, and the signal mask of the runtime's thread.
+fn change_process() {
+    // SAFETY: the path is a static C string.
+    unsafe { libc::chdir(c"/".as_ptr()) };
+    // SAFETY: takes a number.
+    unsafe { libc::umask(0o777) };
+    limit(libc::RLIMIT_MSGQUEUE, 4711);
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a local set, and a valid signal.
+    unsafe { libc::sigaddset(&raw mut signals, libc::SIGUSR1) };
+    // SAFETY: a local set; the old one is not wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
+}
+
+fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: libc::RLIM_INFINITY };
+    let mut before = limit;
+    // SAFETY: a local place for the limit.
+    unsafe { libc::getrlimit(resource, &raw mut before) };
+    let limit = libc::rlimit { rlim_max: before.rlim_max, ..limit };
+    // SAFETY: a local value.
+    unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+/// Its own file.
+fn remove_file() {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut own: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the address is inside this library, and `own` is valid for writing.
+    unsafe { libc::dladdr(remove_file as *const () as *const _, &raw mut own) };
+    // SAFETY: the linker's name of this library is a C string.
+    let name: &CStr = unsafe { CStr::from_ptr(own.dli_fname) };
+    // SAFETY: a C string.
+    unsafe { libc::unlink(name.as_ptr()) };
+}
+
+/// A value of the running thread with a destructor in this library. Nobody deletes the key.
+fn leave_key() {
+    extern "C" fn end(_: *mut c_void) {}
+    let mut key = 0;
+    // SAFETY: `key` is valid for writing, and the destructor has the required signature. It outlives its library, which is the fault.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+        // SAFETY: a new key; the value is never read.
+        unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
+    }
+}
