@@ -150,6 +150,8 @@ faults! {
     LimitsMemory = "limits-memory",
     /// It limits the open files of the process.
     LimitsFiles = "limits-files",
+    /// It limits the open files of the process to none, for good.
+    ForbidsFiles = "forbids-files",
     /// It replaces the process with another program.
     Execs = "execs",
     /// A thread of the program asks its parent to trace it.

@@ -16,6 +16,8 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// For [`Fault::WaitsForChild`]: it has a child, and another thread has requested the detach.
 static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// For [`Fault::LeavesKey`]: a thread of the program has a value.
+static HAS_KEY: AtomicBool = AtomicBool::new(false);
 
 /// In InitializeForAttach.
 pub fn begin() {
@@ -25,6 +27,11 @@ pub fn begin() {
         Fault::ChangesProcess => change_process(),
         Fault::LimitsMemory => limit(libc::RLIMIT_AS, 1 << 20),
         Fault::LimitsFiles => limit(libc::RLIMIT_NOFILE, 3),
+        Fault::ForbidsFiles => {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a local value.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
+        }
         // SAFETY: the paths are static C strings, and the list ends with null. The process becomes another one, which is the fault.
         Fault::Execs => unsafe {
             libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), std::ptr::null::<u8>());
@@ -67,7 +74,11 @@ pub fn module_has_unloaded(info: *mut sys::ICorProfilerInfo) {
 
 /// Whether it may request the detach now.
 pub fn may_ask() -> bool {
-    fault() != Fault::WaitsForChild || HAS_CHILD.load(Ordering::SeqCst)
+    match fault() {
+        Fault::WaitsForChild => HAS_CHILD.load(Ordering::SeqCst),
+        Fault::LeavesKey => HAS_KEY.load(Ordering::SeqCst),
+        _ => true,
+    }
 }
 
 /// It requests the detach next.
@@ -162,5 +173,6 @@ fn leave_key() {
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
         // SAFETY: a new key; the value is never read.
         unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
+        HAS_KEY.store(true, Ordering::SeqCst);
     }
 }

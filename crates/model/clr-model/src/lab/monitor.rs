@@ -166,7 +166,7 @@ pub fn look_for_closed_descriptors() {
 pub fn look_around() {
     let Some(monitor) = MONITOR.get() else { return };
     let (_, process_wide) = monitor.before.lock().expect("no panic while locked").clone();
-    if system::has_no_descriptor() {
+    if system::has_no_descriptor() && !process_wide::is_limited() {
         seen("the profiler has used up all descriptors of the process: the program can open no file and no connection");
     }
     if ProcessState::now().is_hidden() {

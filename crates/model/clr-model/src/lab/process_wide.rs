@@ -80,6 +80,11 @@ impl ProcessWide {
         }
         let changed =
             self.limits.iter().filter(|(name, limit)| before.limits.get(*name).is_some_and(|one| one != *limit));
+        let is_reported = |name: &str| {
+            let place = LIMITS.iter().position(|(_, known)| *known == name);
+            place.is_some_and(|place| REPORTED.load(Ordering::SeqCst) & 1 << place != 0)
+        };
+        let changed = changed.filter(|(name, _)| !is_reported(name));
         changes.extend(changed.map(|(name, _)| format!("the limit {name}")));
         if self.filtered > before.filtered {
             changes.push("the system calls that threads may make (seccomp)".to_owned());

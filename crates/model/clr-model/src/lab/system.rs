@@ -153,11 +153,12 @@ pub fn handlers() -> BTreeMap<i32, usize> {
     (1..=LAST_SIGNAL).filter_map(handler).collect()
 }
 
-/// Whether the process can open nothing any more, since it has too much open.
+/// Whether the process can open nothing any more: it has too much open, or a limit that is too low.
 pub fn has_no_descriptor() -> bool {
     // SAFETY: takes numbers only. Standard input may be closed: that is another error.
     let copy = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
-    let is_full = copy < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EMFILE);
+    let error = io::Error::last_os_error().raw_os_error();
+    let is_full = copy < 0 && matches!(error, Some(libc::EMFILE | libc::EINVAL));
     if copy >= 0 {
         // SAFETY: its own descriptor.
         unsafe { libc::close(copy) };
