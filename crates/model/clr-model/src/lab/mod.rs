@@ -20,6 +20,7 @@ mod elf;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;
+mod limits;
 mod loading;
 pub(crate) mod monitor;
 mod observer;

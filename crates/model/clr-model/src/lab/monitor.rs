@@ -5,9 +5,9 @@
 use super::clauses::LoadMode;
 use super::leftovers::{self, Leftover, ProcessState};
 use super::page::{Line, PageWriter, SHUTDOWN};
-use super::process_wide::{self, ProcessWide};
+use super::process_wide::ProcessWide;
 use super::unload::{self, Unload};
-use super::{observer, system};
+use super::{limits, observer, system};
 use crate::schedule::{self, Task, threads};
 use corprof::{HResult, sys};
 use remora_clr_abi::slot_lists::ABOUT_IDS;
@@ -78,7 +78,7 @@ struct Called {
 /// Makes this process a laboratory run.
 pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
     system::prepare(writer.memory());
-    process_wide::begin();
+    limits::begin();
     // The first and only call.
     let _ = MONITOR.set(Monitor {
         writer,
@@ -166,7 +166,7 @@ pub fn look_for_closed_descriptors() {
 pub fn look_around() {
     let Some(monitor) = MONITOR.get() else { return };
     let (_, process_wide) = monitor.before.lock().expect("no panic while locked").clone();
-    if system::has_no_descriptor() && !process_wide::is_limited() {
+    if system::has_no_descriptor() && !limits::is_limited() {
         seen("the profiler has used up all descriptors of the process: the program can open no file and no connection");
     }
     if ProcessState::now().is_hidden() {
@@ -178,6 +178,7 @@ pub fn look_around() {
     for change in ProcessWide::now().changes(&process_wide) {
         seen(&format!("the profiler has changed {change} of the process, and has not changed it back"));
     }
+    raise_limits();
 }
 
 /// Whether what the profiler leaves cannot be looked at.
@@ -268,9 +269,19 @@ pub fn callback<R>(name: &'static str, call: impl FnOnce() -> R) -> R {
     if blocked != system::blocked_signals() {
         seen(&format!("{name} changes which signals the runtime's thread blocks"));
     }
-    process_wide::raise_limits();
+    raise_limits();
     monitor.leave();
     answer
+}
+
+/// Raises limits that the profiler has lowered and that the run needs, and says so.
+pub fn raise_limits() {
+    limits::raise_lowered();
+    for (name, value) in limits::newly_lowered() {
+        seen(&format!(
+            "the profiler lowers the limit {name} of the process to {value}: the program can reach it at any time"
+        ));
+    }
 }
 
 /// Waits a little for the system's scheduler, whose delays are not the profiler's fault. A runtime does not wait for them.

@@ -2,7 +2,7 @@
 //!
 //! A profiler may use up every descriptor of the process. Then nothing in `/proc` could be opened, and leftovers would look absent.
 
-use super::process_wide;
+use super::limits;
 use crate::schedule;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
@@ -51,7 +51,7 @@ pub fn look<T: Default + Send + 'static>(look: impl FnOnce() -> T + Send + 'stat
     };
     let (answer, answered) = channel();
     let look: Look = Box::new(move || {
-        process_wide::raise_limits();
+        limits::raise_lowered();
         // The asking thread waits for it.
         let _ = answer.send(look());
     });

@@ -6,7 +6,7 @@ use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter, SHUTDOWN};
 use super::recorder::{self, Recorder};
-use super::{leftovers, monitor, process_wide, system};
+use super::{leftovers, limits, monitor, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -163,7 +163,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     }
     let others = runtime.remembered().len();
     monitor::install(writer, order.mode, order.seed.is_multiple_of(2));
-    std::panic::set_hook(Box::new(|panic| process_wide::panicked(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| panicked(&panic.to_string())));
     let refuses_class = Arc::new(AtomicBool::new(false));
     let library = Library::new(LibraryFile::new(&order.library, refuses_class.clone()), faults.clone());
     let mut run = Run {
@@ -500,6 +500,23 @@ pub(super) fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
         | u128::from(class.1) << 80
         | u128::from(class.2) << 64
         | u128::from(u64::from_be_bytes(class.3))
+}
+
+/// A check of the compiler's, in builds for tests only.
+const MISALIGNED: &str = "misaligned pointer dereference";
+
+/// Our own code has panicked. If the profiler is the cause, the run ends, and says so.
+fn panicked(message: &str) {
+    if message.contains(MISALIGNED) {
+        monitor::broken("MOD-01", "an address that the profiler gave is not aligned for what the runtime reads there");
+    } else if limits::is_limited() {
+        monitor::raise_limits();
+    } else {
+        return monitor::failed(message);
+    }
+    monitor::write(&Line::Done);
+    // SAFETY: takes a number. The locks of this thread do not matter any more.
+    unsafe { libc::_exit(0) };
 }
 
 #[cfg(test)]

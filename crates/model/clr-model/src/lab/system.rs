@@ -1,8 +1,8 @@
 //! Calls of the C library: the dynamic linker, signal dispositions, and the handler that records a crash.
 
 use super::backtrace;
+use super::limits;
 use super::page::{CRASH, Crash, HANG};
-use super::process_wide;
 use super::shared_memory::SharedMemory;
 use crate::schedule;
 use std::cell::Cell;
@@ -301,7 +301,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let (library_first, library_end) = (library.start, library.end);
     let (freed, instruction) = (u64::from(is_freed), at);
     let signal_number = signal as u64;
-    let limited = u64::from(process_wide::is_limited());
+    let limited = u64::from(limits::is_limited());
     let crash = Crash {
         signal: signal_number,
         seat,

@@ -1,0 +1,113 @@
+//! Limits of the process that a run needs: memory, threads and descriptors for the model.
+//!
+//! A limit that a profiler lowers would end the run, and not the profiler. So it is raised again as far as the system allows, and noted.
+
+use std::array::from_fn;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+type Resource = libc::__rlimit_resource_t;
+
+/// Every limit, with its name.
+const LIMITS: [(Resource, &str); 16] = [
+    (libc::RLIMIT_AS, "RLIMIT_AS"),
+    (libc::RLIMIT_CORE, "RLIMIT_CORE"),
+    (libc::RLIMIT_CPU, "RLIMIT_CPU"),
+    (libc::RLIMIT_DATA, "RLIMIT_DATA"),
+    (libc::RLIMIT_FSIZE, "RLIMIT_FSIZE"),
+    (libc::RLIMIT_LOCKS, "RLIMIT_LOCKS"),
+    (libc::RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK"),
+    (libc::RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE"),
+    (libc::RLIMIT_NICE, "RLIMIT_NICE"),
+    (libc::RLIMIT_NOFILE, "RLIMIT_NOFILE"),
+    (libc::RLIMIT_NPROC, "RLIMIT_NPROC"),
+    (libc::RLIMIT_RSS, "RLIMIT_RSS"),
+    (libc::RLIMIT_RTPRIO, "RLIMIT_RTPRIO"),
+    (libc::RLIMIT_RTTIME, "RLIMIT_RTTIME"),
+    (libc::RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING"),
+    (libc::RLIMIT_STACK, "RLIMIT_STACK"),
+];
+
+/// Those that the model needs.
+const NEEDED: [usize; 4] = [0, 3, 9, 10];
+
+/// The limits before the profiler.
+static BEFORE: OnceLock<[libc::rlimit; LIMITS.len()]> = OnceLock::new();
+/// What the profiler first lowered each limit to.
+static LOWERED: [AtomicU64; LIMITS.len()] = [const { AtomicU64::new(libc::RLIM_INFINITY) }; LIMITS.len()];
+/// The limits of which [`newly_lowered`] has told, as bits.
+static TOLD: AtomicU32 = AtomicU32::new(0);
+
+/// The limits from now on are not the profiler's.
+pub fn begin() {
+    // The first call counts.
+    let _ = BEFORE.set(now());
+}
+
+/// All limits, in an order of their own.
+pub fn soft() -> [(&'static str, u64); LIMITS.len()] {
+    from_fn(|place| (LIMITS[place].1, limit(LIMITS[place].0).rlim_cur))
+}
+
+/// Raises needed limits that the profiler has lowered, and notes them.
+pub fn raise_lowered() {
+    for place in lowered() {
+        let value = limit(LIMITS[place].0).rlim_cur;
+        // The first value counts.
+        let _ = LOWERED[place].compare_exchange(libc::RLIM_INFINITY, value, Ordering::SeqCst, Ordering::SeqCst);
+        raise(place);
+    }
+}
+
+/// What was noted since the last call, with the value.
+pub fn newly_lowered() -> Vec<(&'static str, u64)> {
+    let is_new = |place: &usize| is_noted(*place) && TOLD.fetch_or(1 << place, Ordering::SeqCst) & 1 << place == 0;
+    let new = (0..LIMITS.len()).filter(is_new);
+    new.map(|place| (LIMITS[place].1, LOWERED[place].load(Ordering::SeqCst))).collect()
+}
+
+/// Whether the profiler has lowered this needed limit.
+pub fn was_lowered(name: &str) -> bool {
+    LIMITS.iter().position(|(_, known)| *known == name).is_some_and(is_noted)
+}
+
+/// Whether the profiler has lowered a limit that the run needs. A signal handler may ask.
+pub fn is_limited() -> bool {
+    (0..LIMITS.len()).any(is_noted) || lowered().next().is_some()
+}
+
+fn is_noted(place: usize) -> bool {
+    LOWERED[place].load(Ordering::SeqCst) != libc::RLIM_INFINITY
+}
+
+fn now() -> [libc::rlimit; LIMITS.len()] {
+    LIMITS.map(|(resource, _)| limit(resource))
+}
+
+fn lowered() -> impl Iterator<Item = usize> {
+    let before = BEFORE.get();
+    let is_lower =
+        move |place: &usize| before.is_some_and(|before| limit(LIMITS[*place].0).rlim_cur < before[*place].rlim_cur);
+    NEEDED.into_iter().filter(is_lower)
+}
+
+/// As high as before, or as high as the system allows.
+fn raise(place: usize) {
+    let (resource, wanted) = (LIMITS[place].0, BEFORE.get().map(|before| before[place]));
+    let Some(wanted) = wanted else { return };
+    // SAFETY: a local value.
+    if unsafe { libc::setrlimit(resource, &raw const wanted) } == 0 {
+        return;
+    }
+    let most = limit(resource).rlim_max;
+    let possible = libc::rlimit { rlim_cur: most.min(wanted.rlim_cur), rlim_max: most };
+    // SAFETY: a local value. A failure leaves the limit.
+    unsafe { libc::setrlimit(resource, &raw const possible) };
+}
+
+fn limit(resource: Resource) -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a local place.
+    unsafe { libc::getrlimit(resource, &raw mut limit) };
+    limit
+}
