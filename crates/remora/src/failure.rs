@@ -492,9 +492,17 @@ pub(crate) enum Failure {
         /// Its name.
         name: String,
     },
-    /// A modelled target ended, or did not answer in time.
-    #[error("the modelled target {name} ended or did not answer: {error}")]
+    /// A modelled target ended.
+    #[error("the modelled target {name} ended: {error}")]
     ModelTargetEnded {
+        /// Its name.
+        name: String,
+        /// What was noticed.
+        error: String,
+    },
+    /// A modelled target is there, and did not answer in time or broke the connection.
+    #[error("the modelled target {name} did not answer: {error}")]
+    ModelTargetSilent {
         /// Its name.
         name: String,
         /// What was noticed.

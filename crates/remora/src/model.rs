@@ -103,7 +103,7 @@ impl Trigger {
         }
     }
 
-    /// The target ended; `noticed` is what the trigger saw of that.
+    /// The target ended, or is still there and silent; `noticed` is what the trigger saw of that.
     fn ended(&self, noticed: String) -> Failure {
         let deadline = Instant::now() + ENDING;
         let how = loop {
@@ -113,7 +113,11 @@ impl Trigger {
             }
             std::thread::sleep(INTERVAL);
         };
-        Failure::ModelTargetEnded { name: self.name.clone(), error: how.unwrap_or(noticed) }
+        let name = self.name.clone();
+        match how {
+            None if self.client.peer().is_some() => Failure::ModelTargetSilent { name, error: noticed },
+            how => Failure::ModelTargetEnded { name, error: how.unwrap_or(noticed) },
+        }
     }
 
     /// An attach failed, or the look at the runtimes.

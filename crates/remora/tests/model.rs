@@ -183,11 +183,13 @@ fn client_data_and_configurations_of_pipes_and_devices_are_refused() {
 }
 
 #[test]
-fn a_stopped_target_can_be_ended() {
+fn a_stopped_target_is_silent_and_can_be_ended() {
     let mut targets = Targets::new();
     targets.run(&["plain"]);
     let process = rustix::process::Pid::from_child(&targets.running[0]);
     rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("stopped");
+    let message = targets.remora(&["log"]).fails(15);
+    assert!(message.starts_with("remora: the modelled target plain did not answer: "), "{message}");
     targets.remora(&["stop", "plain"]).succeeds();
     targets.running[0].wait().expect("it has ended");
 }
@@ -197,7 +199,7 @@ fn a_profiler_that_ends_the_target_is_reported() {
     let mut targets = Targets::new();
     targets.run(&["plain"]);
     let message = targets.attach("plain", &targets.broken("exits-on-load")).fails(10);
-    assert!(message.starts_with("remora: the modelled target plain ended or did not answer"), "{message}");
+    assert!(message.starts_with("remora: the modelled target plain ended: "), "{message}");
     assert!(message.contains("`remora lab`"), "{message}");
 }
 

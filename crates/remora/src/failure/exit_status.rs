@@ -36,7 +36,7 @@ impl Failure {
             Failure::NoTarget | Failure::NoSuchTarget { .. } | Failure::ModelTargetEnded { .. } => Exit::NoProcess,
             Failure::ModelAttach { error, .. } => modelled_attach_exit(*error),
             Failure::NoChannel { .. } => Exit::Refused,
-            Failure::NotWritten { .. } => Exit::NoAnswer,
+            Failure::NotWritten { .. } | Failure::ModelTargetSilent { .. } => Exit::NoAnswer,
             Failure::NotUnloaded { .. } => Exit::Unclean,
             Failure::Snapshot(remora_receipt::Error::Gone { .. }) => Exit::NoProcess,
             Failure::Snapshot(_) => Exit::NoPermission,

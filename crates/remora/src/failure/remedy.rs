@@ -193,6 +193,9 @@ impl Failure {
             Failure::ModelTargetEnded { .. } => {
                 "if it ended, the profiler may have crashed it: test the library with `remora lab`"
             }
+            Failure::ModelTargetSilent { .. } => {
+                "let its process go on if something has stopped it (`remora model ps` has its number), or end it with `remora model stop`"
+            }
             Failure::NoSuchRuntime { .. } => "leave --runtime out, or give one of these",
             Failure::ModelAttach { error, .. } => return of_a_modelled_attach(*error),
             Failure::NoChannel { .. } => {
