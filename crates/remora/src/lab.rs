@@ -13,6 +13,7 @@ use remora_clr_model::lab::{
     ClientData, CrashedRun, Finding, Laboratory, LoadMode, Observation, RefusedCall, Report, RunSpec, Verdict,
     run::run as run_in_model,
 };
+use remora_clr_model::runtime::write_own_library;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -63,6 +64,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         (None, Some([recordings, heaps])) => (path_of(recordings), Some(path_of(heaps))),
         (None, None) => Default::default(),
     };
+    // Without a folder for it, profilers do not find the runtime's library, and are tested all the same.
+    let folder = tempfile::Builder::new().prefix("remora-lab-").tempdir().ok();
+    let own_library = folder.as_ref().and_then(|folder| write_own_library(folder.path()).ok());
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, interrupted.clone()).map_err(Failure::Signals)?;
@@ -72,6 +76,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
         library_for_heaps,
         class: args.clsid,
         client_data: args.client_data.as_deref().map(lab_client_data).transpose()?,
+        own_library: own_library.and_then(|path| path.into_os_string().into_string().ok()),
         mode: if args.from_start { LoadMode::FromStart } else { LoadMode::Attach },
         wait: args.wait,
         runtime_versions: runtime_versions(&args.runtime_version),

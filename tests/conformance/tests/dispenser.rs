@@ -17,6 +17,7 @@ const NO_INTERFACE: u64 = 0x8000_4002;
 const NO_CLASS: u64 = 0x8004_0111;
 const ABSENT: u64 = 0x8007_0002;
 const DENIED: u64 = 0x8007_0005;
+const INVALID: u64 = 0x8007_0057;
 const NO_DATA: u64 = 0x8013_110B;
 const CORRUPT: u64 = 0x8013_110E;
 
@@ -57,10 +58,10 @@ impl Reader {
 }
 
 #[test]
-fn the_runtimes_library_is_found_by_name_and_in_the_linkers_list_and_its_export_only_in_it() {
+fn the_runtimes_library_is_found_by_name_in_the_linkers_list_and_in_the_mappings_and_its_export_only_in_it() {
     in_every_world(|runtime| {
         let mut reader = Reader::of(runtime);
-        for way in ["name", "listed"] {
+        for way in ["name", "listed", "mapped"] {
             assert_eq!(reader.numbers(&format!("found {way} MetaDataGetDispenser")), [DONE, 1, 1], "{way}");
             assert_eq!(reader.numbers(&format!("found {way} DllGetClassObject")), [DONE, 1, 0], "{way}");
         }
@@ -127,6 +128,7 @@ fn what_is_no_file_with_metadata_is_not_opened() {
             (absent, ABSENT),
             ("/nowhere/absent.dll".to_owned(), ABSENT),
             ("relative.dll".to_owned(), ABSENT),
+            ("no-path".to_owned(), INVALID),
             (folder.path().display().to_string(), DENIED),
         ];
         for (path, code) in cases {

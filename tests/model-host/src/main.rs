@@ -21,6 +21,8 @@ mod obedient_metadata;
 
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::host;
+use remora_clr_model::runtime::write_own_library;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// What the runtime's side does at each point is drawn from this. It is always the same: what varies is the system's scheduler.
@@ -55,7 +57,8 @@ fn main() -> ExitCode {
     {
         diagnostics::hold(release, listener);
     }
-    let runtime = match host::start(runtime_version, SEED, environment) {
+    let started = own_library().and_then(|library| host::start(runtime_version, SEED, environment, &library));
+    let runtime = match started {
         Ok(runtime) => runtime,
         Err(error) => return refused(&format!("the runtime has no library: {error}")),
     };
@@ -70,6 +73,14 @@ fn main() -> ExitCode {
         let _ = std::fs::remove_file(socket);
     }
     ExitCode::SUCCESS
+}
+
+/// The runtime's own library, in a folder beside this program, which all its processes share.
+fn own_library() -> std::io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let folder = program.with_file_name("model-runtime");
+    std::fs::create_dir_all(&folder)?;
+    write_own_library(&folder)
 }
 
 /// The variables whose name and value are texts: the runtime asks for no others.

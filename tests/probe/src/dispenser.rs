@@ -36,6 +36,7 @@ pub fn ask(words: &[&str]) -> Option<String> {
             Some(answer(code, &[is_made]))
         }
         ["open", flags, interface, path] => with_dispenser(|dispenser| {
+            let path = if path == "no-path" { "" } else { path };
             let path: Vec<u16> = path.encode_utf16().chain([0]).collect();
             let mut scope = null_mut();
             // SAFETY: the dispenser has a reference; the path ends with a zero, and `scope` is valid for writing.
@@ -108,7 +109,7 @@ fn interface_id(name: &str) -> Guid {
     match name {
         "unknown" => sys::IID_IUnknown,
         "dispenser" => sys::IID_IMetaDataDispenser,
-        "dispenser-ex" => Guid::from_u128(0x31BC_FCE2_DAFB_11D2_9F81_00C0_4F79_A0A3),
+        "dispenser-ex" => sys::IID_IMetaDataDispenserEx,
         "import" => sys::IID_IMetaDataImport,
         "import2" => sys::IID_IMetaDataImport2,
         "assembly" => sys::IID_IMetaDataAssemblyImport,
@@ -141,6 +142,16 @@ fn opened(way: &str) -> Option<*mut c_void> {
             unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut name).cast()) };
             // SAFETY: the linker's name of a library that stays; NOLOAD loads nothing.
             Some(if name.is_null() { null_mut() } else { unsafe { libc::dlopen(name, flags) } })
+        }
+        // The mappings, as some profilers read them: what follows the last space of a line.
+        "mapped" => {
+            let all = std::fs::read_to_string("/proc/self/maps").ok()?;
+            let path =
+                all.lines().filter_map(|line| line.rsplit(' ').next()).find(|path| path.ends_with("/libcoreclr.so"));
+            let path: Vec<u8> = path.unwrap_or_default().bytes().chain([0]).collect();
+            let path = CStr::from_bytes_with_nul(&path).ok().filter(|path| !path.is_empty());
+            // SAFETY: the path ends with a zero; NOLOAD loads nothing.
+            Some(path.map_or(null_mut(), |path| unsafe { libc::dlopen(path.as_ptr(), flags) }))
         }
         _ => None,
     }

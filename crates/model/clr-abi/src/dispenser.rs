@@ -1,25 +1,21 @@
 //! The dispenser of metadata as a COM object: a profiler gets it from the runtime's library, without Info.
 //!
-//! IMetaDataDispenserEx is not in the table of the ABI. Its further slots are refused here, whatever their arguments are.
+//! What IMetaDataDispenserEx adds is refused.
 
 use crate::counted::{Counted, Inner};
 use crate::panics::caught;
 use crate::{Answer, Live, Slot, code};
 use core::any::Any;
 use core::ffi::c_void;
-use corprof::sys::{DWORD, HRESULT, IMetaDataDispenserVtbl, IUnknown, REFGUID, REFIID, ULONG, UVCP_CONSTANT, WCHAR};
+use corprof::sys::{
+    DWORD, HRESULT, IMetaDataDispenserExVtbl, IMetaDataDispenserVtbl, IUnknown, PVOID, REFGUID, REFIID, ULONG,
+    UVCP_CONSTANT, WCHAR,
+};
 use corprof::{Guid, HResult, sys};
 
 /// The class for `MetaDataGetDispenser`.
 #[allow(non_upper_case_globals, reason = "names stay as in cor.h")]
 pub const CLSID_CorMetaDataDispenser: Guid = Guid::from_u128(0xE5CB7A31_7512_11D2_89CE_0080C792E5D8);
-/// The newer interface.
-#[allow(non_upper_case_globals, reason = "names stay as in cor.h")]
-pub const IID_IMetaDataDispenserEx: Guid = Guid::from_u128(0x31BCFCE2_DAFB_11D2_9F81_00C04F79A0A3);
-
-/// Slots of IMetaDataDispenserEx, in their order.
-const FURTHER: [&str; 6] =
-    ["SetOption", "GetOption", "OpenScopeOnITypeInfo", "GetCORSystemDirectory", "FindAssembly", "FindAssemblyModule"];
 
 /// What a dispenser opens. A method that is not overridden refuses.
 pub trait DispenserServer: Send + Sync + Sized + 'static {
@@ -53,32 +49,53 @@ pub struct Served<T>(T);
 
 impl<T: DispenserServer> Inner for Served<T> {}
 
-type FurtherSlot = unsafe extern "system" fn(*mut c_void) -> HRESULT;
+type Text = *const WCHAR;
 
-/// The vtable of both interfaces. The caller removes arguments from the stack, so a refusing slot need not name them.
-#[repr(C)]
-pub struct DispenserVtbl {
-    base: IMetaDataDispenserVtbl,
-    further: [FurtherSlot; FURTHER.len()],
+/// A slot that answers E_NOTIMPL, whatever its arguments are.
+macro_rules! refused {
+    ($server:ty, $slot:literal, $name:literal, $($argument:ty),+) => {{
+        unsafe extern "system" fn refused<T: DispenserServer>(this: *mut c_void, $(_: $argument),+) -> HRESULT {
+            // SAFETY: COM passes the object whose vtable is called.
+            unsafe { served::<T>(this, ($slot, $name), |_| Err(HResult::E_NOTIMPL)) }
+        }
+        refused::<$server>
+    }};
 }
 
 /// The object. A reference keeps it alive.
-pub type DispenserObject<T> = Counted<&'static DispenserVtbl, Served<T>>;
+pub type DispenserObject<T> = Counted<&'static IMetaDataDispenserExVtbl, Served<T>>;
 
 impl<T: DispenserServer> DispenserObject<T> {
-    const DISPENSER: &'static DispenserVtbl = &DispenserVtbl {
+    const DISPENSER: &'static IMetaDataDispenserExVtbl = &IMetaDataDispenserExVtbl {
         base: IMetaDataDispenserVtbl {
             base: Self::UNKNOWN,
             DefineScope: define_scope::<T>,
             OpenScope: open_scope::<T>,
             OpenScopeOnMemory: open_scope_on_memory::<T>,
         },
-        further: [further::<T, 0>, further::<T, 1>, further::<T, 2>, further::<T, 3>, further::<T, 4>, further::<T, 5>],
+        SetOption: refused!(T, 6, "SetOption", REFGUID, PVOID),
+        GetOption: refused!(T, 7, "GetOption", REFGUID, PVOID),
+        OpenScopeOnITypeInfo: refused!(T, 8, "OpenScopeOnITypeInfo", PVOID, DWORD, REFIID, *mut *mut IUnknown),
+        GetCORSystemDirectory: refused!(T, 9, "GetCORSystemDirectory", *mut WCHAR, DWORD, *mut DWORD),
+        FindAssembly: refused!(T, 10, "FindAssembly", Text, Text, Text, Text, *mut WCHAR, ULONG, *mut ULONG),
+        FindAssemblyModule: refused!(
+            T,
+            11,
+            "FindAssemblyModule",
+            Text,
+            Text,
+            Text,
+            Text,
+            Text,
+            *mut WCHAR,
+            ULONG,
+            *mut ULONG
+        ),
     };
 
     /// Makes the object with one reference, which the caller owns. `live` counts it until its release.
     pub fn create(server: T, live: &Live) -> *mut IUnknown {
-        const INTERFACES: &[(Guid, usize)] = &[(sys::IID_IMetaDataDispenser, 0), (IID_IMetaDataDispenserEx, 0)];
+        const INTERFACES: &[(Guid, usize)] = &[(sys::IID_IMetaDataDispenser, 0), (sys::IID_IMetaDataDispenserEx, 0)];
         // SAFETY: the vtable is that of this type, and begins with its IUnknown.
         unsafe { Self::make(Self::DISPENSER, INTERFACES, live, Served(server)) }.cast()
     }
@@ -114,7 +131,7 @@ unsafe extern "system" fn define_scope<T: DispenserServer>(
 ) -> HRESULT {
     if !place.is_null() {
         // SAFETY: not null, so the caller gives a valid place for the answer.
-        unsafe { place.write(core::ptr::null_mut()) };
+        unsafe { place.write_unaligned(core::ptr::null_mut()) };
     }
     // SAFETY: COM passes the object whose vtable is called.
     unsafe { served::<T>(this, (3, "DefineScope"), |_| Err(HResult::E_NOTIMPL)) }
@@ -132,7 +149,7 @@ unsafe extern "system" fn open_scope<T: DispenserServer>(
             return Err(HResult::E_INVALIDARG);
         }
         // SAFETY: not null, so the caller gives a valid place for the answer.
-        unsafe { place.write(core::ptr::null_mut()) };
+        unsafe { place.write_unaligned(core::ptr::null_mut()) };
         // SAFETY: the caller's own pointers, none of which is null.
         unsafe { server.open_scope(path, interface, place) }
     };
@@ -153,15 +170,10 @@ unsafe extern "system" fn open_scope_on_memory<T: DispenserServer>(
             return Err(HResult::E_INVALIDARG);
         }
         // SAFETY: not null, so the caller gives a valid place for the answer.
-        unsafe { place.write(core::ptr::null_mut()) };
+        unsafe { place.write_unaligned(core::ptr::null_mut()) };
         // SAFETY: the caller's own pointers, none of which is null.
         unsafe { server.open_scope_on_memory(bytes, length, interface, place) }
     };
     // SAFETY: COM passes the object whose vtable is called.
     unsafe { served(this, (5, "OpenScopeOnMemory"), open) }
-}
-
-unsafe extern "system" fn further<T: DispenserServer, const AT: usize>(this: *mut c_void) -> HRESULT {
-    // SAFETY: COM passes the object whose vtable is called.
-    unsafe { served::<T>(this, (6 + AT, FURTHER[AT]), |_| Err(HResult::E_NOTIMPL)) }
 }

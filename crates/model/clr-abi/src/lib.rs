@@ -16,7 +16,7 @@
 //!
 //! # Supported
 //! ICorProfilerInfo to 15, ICorProfilerCallback to 11, the API's five enumerators, IMetaDataImport2, IMetaDataAssemblyImport,
-//! IMetaDataEmit2, IMetaDataAssemblyEmit, IMetaDataTables2 and IMetaDataDispenser, and the hosting interfaces of the .NET Framework that an attach needs:
+//! IMetaDataEmit2, IMetaDataAssemblyEmit, IMetaDataTables2 and IMetaDataDispenserEx, and the hosting interfaces of the .NET Framework that an attach needs:
 //! generated from the table in `crates/target/corprof/abi`.
 //!
 //! # Rejected

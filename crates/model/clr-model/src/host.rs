@@ -17,6 +17,7 @@ use corprof::HResult;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The first release that also reads settings from variables with the newer prefix.
@@ -32,14 +33,20 @@ const IMAGE: usize = 0x1_0000;
 /// The variables at the start of a process.
 pub type Environment = BTreeMap<String, String>;
 
-/// Starts the process's runtime, with the profiler that the environment names. Call it once.
+/// Starts the process's runtime, with the profiler that the environment names. Call it once. `own_library` is the path of
+/// [`write_own_library`](crate::runtime::write_own_library).
 ///
 /// # Errors
 /// The runtime's own library cannot be mapped.
-pub fn start(runtime_version: RuntimeVersion, seed: u64, environment: Environment) -> std::io::Result<Arc<Runtime>> {
+pub fn start(
+    runtime_version: RuntimeVersion,
+    seed: u64,
+    environment: Environment,
+    own_library: &Path,
+) -> std::io::Result<Arc<Runtime>> {
     threads::use_os_threads_at(seed, COMPRESSION);
     give_the_heap_memory();
-    map_own_library()?;
+    map_own_library(own_library)?;
     let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(runtime_version, &environment);
     let process = Arc::new(OwnProcess { environment, faults: faults.clone() });

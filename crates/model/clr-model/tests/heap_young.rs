@@ -94,7 +94,7 @@ fn gch_02_what_was_made_before_is_counted_in_the_one_collection_or_there_are_two
 }
 
 #[test]
-fn gch_05_only_a_snapshot_with_roots_switches_concurrent_gc_off() {
+fn gch_05_a_snapshot_switches_concurrent_gc_off_only_if_it_sees_roots() {
     for (task, is_concurrent) in [(Task::HeapSnapshot(HeapSnapshot::default()), true), (with_roots(), false)] {
         in_worlds(CORES, move |world| {
             world.runtime.set_gc_mode(GcMode::Concurrent);

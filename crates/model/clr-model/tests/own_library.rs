@@ -6,7 +6,7 @@ mod support;
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::dispenser::CLSID_CorMetaDataDispenser;
 use remora_clr_model::differences::RuntimeVersion;
-use remora_clr_model::runtime::{Called, map_own_library};
+use remora_clr_model::runtime::{Called, map_own_library, write_own_library};
 use remora_clr_model::scripted::Script;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -44,7 +44,10 @@ fn id_of(scope: *mut sys::IMetaDataImport) -> Result<Guid, HResult> {
 
 #[test]
 fn metadata_of_a_file_may_be_used_after_the_detach_and_after_its_module_has_gone() {
-    map_own_library().unwrap();
+    let folder = std::env::temp_dir().join(format!("own-library-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    map_own_library(&write_own_library(&folder).unwrap()).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
     let faults = in_one(RuntimeVersion::Core8, 1, |world| {
         const CALLED: Called = Called { module: "shop", class: "Shop.Till" };
         let module = world.runtime.load_module_called(CALLED);

@@ -9,7 +9,7 @@ use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
 use crate::machine::{Account, Build, File, HostingServer, Machine, Process, ProcessStart};
-use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Runtime, Status, give_the_heap_memory, map_own_library};
+use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Runtime, Status, give_the_heap_memory};
 use crate::schedule::{self, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -113,7 +113,6 @@ impl Target {
         place.forget_end(&config.name)?;
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
-        map_own_library()?;
         let environment = environment(&config);
         for (name, value) in environment.iter().rev() {
             // SAFETY: the process's other threads do not read its environment, and no profiler is loaded yet.

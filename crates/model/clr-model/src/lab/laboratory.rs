@@ -59,6 +59,8 @@ pub struct Laboratory<'a> {
     pub class: Option<u128>,
     /// The data for InitializeForAttach; empty if none is given.
     pub client_data: Option<ClientData>,
+    /// The path of [`write_own_library`](crate::runtime::write_own_library), if profilers are to find the runtime's library.
+    pub own_library: Option<String>,
     /// How the library is loaded.
     pub mode: LoadMode,
     /// How long the first run of each runtime waits for a detach request: [`WAIT`] by default.
@@ -101,9 +103,9 @@ impl Laboratory<'_> {
 
     fn order(&self, runtime_version: RuntimeVersion, seed: u64, timeout: Duration) -> RunSpec {
         let library = self.library_for_heaps.as_ref().filter(|_| is_of_heap(seed)).unwrap_or(&self.library).clone();
-        let (class, client_data) = (self.class, self.client_data.clone());
+        let (class, client_data, own_library) = (self.class, self.client_data.clone(), self.own_library.clone());
         let runtime_version = name(runtime_version).to_owned();
-        RunSpec { library, class, client_data, mode: self.mode, runtime_version, seed, timeout }
+        RunSpec { library, class, client_data, mode: self.mode, runtime_version, seed, timeout, own_library }
     }
 
     /// Several runs at a time. Missing results were skipped.

@@ -44,7 +44,7 @@ pub use log::{EVENT_ID, EVENT_SOURCE};
 pub use machine_code::{execute, give_the_code_memory};
 pub use memory::give_the_heap_memory;
 pub use metadata_contents::{Contents, Framework, Value, in_signature};
-pub use own_library::map_own_library;
+pub use own_library::{map_own_library, write_own_library};
 pub use process_environment::{EmptyEnvironment, ProcessEnvironment};
 pub use profiler::{Profiler, Status};
 pub use startup::RuntimeConfig;
@@ -186,7 +186,7 @@ impl Runtime {
             calls: Mutex::default(),
         });
         runtime.lock().myself = Arc::downgrade(&runtime);
-        runtime.is_in_own_library();
+        runtime.enter_own_library();
         runtime.load_what_the_environment_names();
         let server = runtime.clone();
         schedule::spawn("the runtime's attach server", move || server.serve_attaches());

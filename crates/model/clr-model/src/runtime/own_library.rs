@@ -1,26 +1,21 @@
 //! The runtime's own library in a process that loads real profilers: `libcoreclr.so`, which exports MetaDataGetDispenser.
 //!
-//! Profilers look for it by its name, or in the linker's list. The linker reads an image that is made here: one function, which jumps to
-//! the model's. Like in a live process, the export is not global (live: tests/conformance/tests/dispenser.rs).
+//! Profilers look for it by its name, in the linker's list, or in the mappings. So it is a file, with one function, which jumps to the
+//! model's. Like in a live process, the export is not global (live: tests/conformance/tests/dispenser.rs).
 
 use super::Runtime;
 use super::metadata::Dispenser;
 use corprof::{Guid, HResult, sys};
 use remora_clr_abi::dispenser::CLSID_CorMetaDataDispenser;
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::{CStr, CString, c_void};
-use std::fs::{DirBuilder, File};
-use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-/// Its name, for the linker and in the mappings.
+/// Its name.
 const NAME: &str = "libcoreclr.so";
 const EXPORT: &CStr = c"MetaDataGetDispenser";
-/// So many folders may be left by processes with the same number.
-const FOLDERS: u32 = 100;
 
 /// The distance of its writable part from its code; at least the largest page.
 const PAGE: u64 = 0x1_0000;
@@ -28,16 +23,26 @@ const PAGE: u64 = 0x1_0000;
 /// The runtimes of this process, if the library is mapped.
 static RUNTIMES: OnceLock<Mutex<Vec<Weak<Runtime>>>> = OnceLock::new();
 
-/// Maps the library. It stays mapped. Call it once in a process, before its first runtime.
+/// Writes the library to a folder, for any number of processes. Returns its path.
 ///
 /// # Errors
-/// The system's, or the linker's.
-pub fn map_own_library() -> io::Result<()> {
-    let image = Image::new();
-    // The mappings show this name after a prefix: a path's last part, as in a live process.
-    let mut file = File::from(memfd_create(format!("/{NAME}"), MemfdFlags::CLOEXEC)?);
-    file.write_all(&image.bytes)?;
-    let base = open(&format!("/proc/self/fd/{}", file.as_raw_fd()))? - image.function;
+/// The system's.
+pub fn write_own_library(folder: &Path) -> io::Result<PathBuf> {
+    let path = folder.join(NAME);
+    // Who finds it finds all of it.
+    let unfinished = folder.join(format!("{NAME}.{}", std::process::id()));
+    fs::write(&unfinished, Image::new().bytes)?;
+    fs::rename(&unfinished, &path)?;
+    Ok(path)
+}
+
+/// Maps the library of [`write_own_library`], whose file should stay there as long as the process: profilers find its path. Call it once in a
+/// process, before its first runtime.
+///
+/// # Errors
+/// The linker's: the folder may forbid execution.
+pub fn map_own_library(path: &Path) -> io::Result<()> {
+    let base = export(path)? - Image::new().function;
     let target: unsafe extern "system" fn(*const Guid, *const Guid, *mut *mut c_void) -> i32 = meta_data_get_dispenser;
     // SAFETY: the linker has mapped this part of the image writable, with an aligned place for an address at its start.
     unsafe { ((base + PAGE) as *mut usize).write(target as usize) };
@@ -47,7 +52,7 @@ pub fn map_own_library() -> io::Result<()> {
 
 impl Runtime {
     /// Dispensers of the process, if it has the library, find this runtime's modules.
-    pub(super) fn is_in_own_library(self: &Arc<Self>) {
+    pub(super) fn enter_own_library(self: &Arc<Self>) {
         if let Some(runtimes) = RUNTIMES.get() {
             let mut runtimes = runtimes.lock().expect("no panic while locked");
             runtimes.retain(|runtime| runtime.strong_count() > 0);
@@ -71,7 +76,7 @@ unsafe extern "system" fn meta_data_get_dispenser(
         return HResult::E_INVALIDARG.0;
     }
     // SAFETY: not null, so the caller gives a valid place for the answer.
-    unsafe { place.write(std::ptr::null_mut()) };
+    unsafe { place.write_unaligned(std::ptr::null_mut()) };
     // SAFETY: not null, so the caller gives an identifier to read.
     if unsafe { class.read_unaligned() } != CLSID_CorMetaDataDispenser {
         return HResult::CLASS_E_CLASSNOTAVAILABLE.0;
@@ -84,25 +89,7 @@ unsafe extern "system" fn meta_data_get_dispenser(
     code
 }
 
-/// Lets the linker open an image under the library's name, and returns the address of its export.
-fn open(image: &str) -> io::Result<u64> {
-    // The linker keeps the path by which it was opened, and profilers compare its end. Without a folder for it, only the name inside counts.
-    let Some(folder) = folder() else { return export(Path::new(image)) };
-    let path = folder.join(NAME);
-    let opened = symlink(image, &path).and_then(|()| export(&path));
-    // What stays there is an empty folder or a broken link.
-    let _ = std::fs::remove_file(&path);
-    let _ = std::fs::remove_dir(&folder);
-    opened
-}
-
-/// A new folder of this user's.
-fn folder() -> Option<PathBuf> {
-    let all = std::env::temp_dir();
-    let tried = (0..FOLDERS).map(|number| all.join(format!("remora-library-{}-{number}", std::process::id())));
-    tried.into_iter().find(|folder| DirBuilder::new().mode(0o700).create(folder).is_ok())
-}
-
+/// Opens the library, and returns the address of its export.
 fn export(path: &Path) -> io::Result<u64> {
     let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(io::Error::other)?;
     // SAFETY: the name outlives the call; the image has no code that runs now.

@@ -45,6 +45,9 @@ impl DispenserServer for Dispenser {
     unsafe fn open_scope(&self, path: *const u16, interface: sys::REFIID, place: *mut *mut sys::IUnknown) -> Answer {
         // SAFETY: the API requires a text that ends with a zero.
         let path = unsafe { text(path) };
+        if path.is_empty() {
+            return Err(HResult::E_INVALIDARG);
+        }
         for runtime in (self.runtimes)() {
             if let Some(module) = runtime.module_of_file(&path) {
                 // SAFETY: the API requires an identifier and a place, neither of which is null.

@@ -1722,3 +1722,73 @@ impl IMetaDataDispenser {
         unsafe { ((*(*this).vtbl).OpenScopeOnMemory)(this.cast(), pData, cbData, dwOpenFlags, riid, ppIUnk) }
     }
 }
+
+pub const IID_IMetaDataDispenserEx: GUID = GUID::from_u128(0x31BCFCE2_DAFB_11D2_9F81_00C04F79A0A3);
+
+/// Slots 6..11. Since 1.0.
+#[repr(C)]
+pub struct IMetaDataDispenserEx {
+    pub vtbl: *const IMetaDataDispenserExVtbl,
+}
+
+/// The vtable of [`IMetaDataDispenserEx`].
+#[repr(C)]
+pub struct IMetaDataDispenserExVtbl {
+    pub base: IMetaDataDispenserVtbl,
+    /// Slot 6.
+    pub SetOption: unsafe extern "system" fn(this: *mut c_void, optionid: REFGUID, value: PVOID) -> HRESULT,
+    /// Slot 7.
+    pub GetOption: unsafe extern "system" fn(this: *mut c_void, optionid: REFGUID, pvalue: PVOID) -> HRESULT,
+    /// Slot 8.
+    pub OpenScopeOnITypeInfo: unsafe extern "system" fn(this: *mut c_void, pITI: PVOID, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT,
+    /// Slot 9.
+    pub GetCORSystemDirectory: unsafe extern "system" fn(this: *mut c_void, szBuffer: *mut WCHAR, cchBuffer: DWORD, pchBuffer: *mut DWORD) -> HRESULT,
+    /// Slot 10.
+    pub FindAssembly: unsafe extern "system" fn(this: *mut c_void, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szGlobalBin: *const WCHAR, szAssemblyName: *const WCHAR, szName: *mut WCHAR, cchName: ULONG, pcName: *mut ULONG) -> HRESULT,
+    /// Slot 11.
+    pub FindAssemblyModule: unsafe extern "system" fn(this: *mut c_void, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szGlobalBin: *const WCHAR, szAssemblyName: *const WCHAR, szModuleName: *const WCHAR, szName: *mut WCHAR, cchName: ULONG, pcName: *mut ULONG) -> HRESULT,
+}
+
+impl IMetaDataDispenserEx {
+    /// Slot 6.
+    #[inline]
+    pub unsafe fn SetOption(this: *mut IMetaDataDispenserEx, optionid: REFGUID, value: PVOID) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).SetOption)(this.cast(), optionid, value) }
+    }
+
+    /// Slot 7.
+    #[inline]
+    pub unsafe fn GetOption(this: *mut IMetaDataDispenserEx, optionid: REFGUID, pvalue: PVOID) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetOption)(this.cast(), optionid, pvalue) }
+    }
+
+    /// Slot 8.
+    #[inline]
+    pub unsafe fn OpenScopeOnITypeInfo(this: *mut IMetaDataDispenserEx, pITI: PVOID, dwOpenFlags: DWORD, riid: REFIID, ppIUnk: *mut *mut IUnknown) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).OpenScopeOnITypeInfo)(this.cast(), pITI, dwOpenFlags, riid, ppIUnk) }
+    }
+
+    /// Slot 9.
+    #[inline]
+    pub unsafe fn GetCORSystemDirectory(this: *mut IMetaDataDispenserEx, szBuffer: *mut WCHAR, cchBuffer: DWORD, pchBuffer: *mut DWORD) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).GetCORSystemDirectory)(this.cast(), szBuffer, cchBuffer, pchBuffer) }
+    }
+
+    /// Slot 10.
+    #[inline]
+    pub unsafe fn FindAssembly(this: *mut IMetaDataDispenserEx, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szGlobalBin: *const WCHAR, szAssemblyName: *const WCHAR, szName: *mut WCHAR, cchName: ULONG, pcName: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).FindAssembly)(this.cast(), szAppBase, szPrivateBin, szGlobalBin, szAssemblyName, szName, cchName, pcName) }
+    }
+
+    /// Slot 11.
+    #[inline]
+    pub unsafe fn FindAssemblyModule(this: *mut IMetaDataDispenserEx, szAppBase: *const WCHAR, szPrivateBin: *const WCHAR, szGlobalBin: *const WCHAR, szAssemblyName: *const WCHAR, szModuleName: *const WCHAR, szName: *mut WCHAR, cchName: ULONG, pcName: *mut ULONG) -> HRESULT {
+        // SAFETY: the caller vouches for `this` and every pointer, as the module says.
+        unsafe { ((*(*this).vtbl).FindAssemblyModule)(this.cast(), szAppBase, szPrivateBin, szGlobalBin, szAssemblyName, szModuleName, szName, cchName, pcName) }
+    }
+}

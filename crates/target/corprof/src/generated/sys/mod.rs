@@ -87,4 +87,5 @@ pub const INTERFACES: &[InterfaceFacts] = &[
     InterfaceFacts { name: "IMetaDataTables", base: Some("IUnknown"), iid: IID_IMetaDataTables, first: 3, last: 21, vtable_size: size_of::<IMetaDataTablesVtbl>() },
     InterfaceFacts { name: "IMetaDataTables2", base: Some("IMetaDataTables"), iid: IID_IMetaDataTables2, first: 22, last: 23, vtable_size: size_of::<IMetaDataTables2Vtbl>() },
     InterfaceFacts { name: "IMetaDataDispenser", base: Some("IUnknown"), iid: IID_IMetaDataDispenser, first: 3, last: 5, vtable_size: size_of::<IMetaDataDispenserVtbl>() },
+    InterfaceFacts { name: "IMetaDataDispenserEx", base: Some("IMetaDataDispenser"), iid: IID_IMetaDataDispenserEx, first: 6, last: 11, vtable_size: size_of::<IMetaDataDispenserExVtbl>() },
 ];
