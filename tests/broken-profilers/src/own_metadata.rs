@@ -59,6 +59,10 @@ pub fn load_class(info: *mut sys::ICorProfilerInfo) {
                 sys::ICorProfilerInfo::GetClassFromToken(info, module, token, &raw mut class);
             }
             sys::IUnknown::Release(import);
+            if code == 0 {
+                // Modules after it may unload meanwhile.
+                break;
+            }
         }
         sys::IUnknown::Release(modules.cast());
     }
