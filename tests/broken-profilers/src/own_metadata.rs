@@ -22,7 +22,11 @@ pub fn open(info: *mut sys::ICorProfilerInfo, module: usize) {
     // SAFETY: the runtime keeps Info valid until it accepts a detach; the export has this signature; texts end with a zero, and all places
     // are local.
     unsafe {
-        sys::ICorProfilerInfo::GetModuleInfo(info, module, no, LONGEST as u32, &raw mut length, place, assembly);
+        let room = LONGEST as u32;
+        if sys::ICorProfilerInfo::GetModuleInfo(info, module, no, room, &raw mut length, place, assembly) != 0 {
+            // The detach has been asked for.
+            return;
+        }
         let library = libc::dlopen(c"libcoreclr.so".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
         let function =
             if library.is_null() { null_mut() } else { libc::dlsym(library, c"MetaDataGetDispenser".as_ptr()) };
