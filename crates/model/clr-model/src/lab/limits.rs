@@ -30,6 +30,8 @@ const LIMITS: [(Resource, &str); 16] = [
 
 /// Those that the model needs.
 const NEEDED: [usize; 4] = [0, 3, 9, 10];
+/// Those of memory.
+const OF_MEMORY: [usize; 2] = [0, 3];
 
 /// The limits before the profiler.
 static BEFORE: OnceLock<[libc::rlimit; LIMITS.len()]> = OnceLock::new();
@@ -74,6 +76,12 @@ pub fn was_lowered(name: &str) -> bool {
 /// Whether the profiler has lowered a limit that the run needs. A signal handler may ask.
 pub fn is_limited() -> bool {
     (0..LIMITS.len()).any(is_noted) || lowered().next().is_some()
+}
+
+/// Whether the system does not let a limit of memory be raised again: then nothing more can be loaded.
+pub fn forbid_memory() -> bool {
+    raise_lowered();
+    lowered().any(|place| OF_MEMORY.contains(&place))
 }
 
 fn is_noted(place: usize) -> bool {
