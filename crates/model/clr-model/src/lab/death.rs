@@ -1,6 +1,7 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
 use super::backtrace;
+use super::limits;
 use super::page::{Crash, Line, Page, SHUTDOWN};
 use super::run::clause_of_hang;
 use super::unload;
@@ -23,12 +24,8 @@ const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
 /// Those of the C++ library, if no frame above the callback can be unwound.
 const TERMINATED: &str = "terminate called after throwing";
 
-/// Those of the model without memory (alloc.rs of Rust's standard library). Errors that it can handle are in [`WANTS`].
+/// Those of the model without memory (alloc.rs of Rust's standard library). Other errors are panics: see [`limits::is_want`].
 const NO_MEMORY: &str = "memory allocation of ";
-/// In a message of the model's that it has no memory, thread or descriptor: error codes as Rust shows them, in two ways.
-const WANTS: [&str; 7] =
-    ["code: 11,", "code: 12,", "code: 24,", "os error 11)", "os error 12)", "os error 24)", "failed to spawn thread"];
-
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -57,7 +54,7 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
 pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
     let lines = page.lines();
     if is_of_limit(page, stderr) {
-        return of_limit().into();
+        return limits::of_early_end().into();
     }
     let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
@@ -78,18 +75,6 @@ fn is_of_limit(page: &Page, stderr: &str) -> bool {
     let is_limited =
         |crash: &Crash| crash.limited == 1 && crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
     crash(page).is_some_and(|crash| is_limited(&crash)) && stderr.contains(NO_MEMORY) && backtrace::is_of_model(page)
-}
-
-/// Whether this is a message of the model's that it has no memory, thread or descriptor.
-pub fn is_want(message: &str) -> bool {
-    WANTS.iter().any(|want| message.contains(want))
-}
-
-/// What is said of a run that ends early because the model lacks what a limit forbids: nothing about the profiler's own end.
-pub fn of_limit() -> [Line; 2] {
-    let message = "the profiler lowers a limit of the process, and then the process died for want of memory, threads or descriptors";
-    let unjudged = "a run ended early: the profiler had lowered a limit that the run needs";
-    [Line::Seen(message.to_owned()), Line::Unjudged { clause: "MOD-01".into(), message: unjudged.into() }]
 }
 
 /// The process has reached a limit of CPU time that the profiler has set.
@@ -255,20 +240,12 @@ mod tests {
     #[test]
     fn only_the_models_own_want_of_memory_is_excused_by_a_lowered_limit() {
         let words = "memory allocation of 4096 bytes failed";
-        assert_eq!(of_abort(words, &[0x1010, 0x1020, 0x2010, 0x3010, 0x2020]), of_limit());
+        assert_eq!(of_abort(words, &[0x1010, 0x1020, 0x2010, 0x3010, 0x2020]), limits::of_early_end());
         let is_broken = |lines: &[Line]| matches!(lines, [Line::Broken { clause, .. }] if clause == "MOD-01");
         assert!(is_broken(&of_abort("", &[0x1010, 0x2010])), "no words");
         assert!(is_broken(&of_abort(words, &[0x1010, 0x3010, 0x2010])), "called by the library");
         assert!(is_broken(&of_abort(words, &[0x1010, 0x9010, 0x2010])), "called by nobody knows what");
         assert!(is_broken(&of_abort(words, &[0x1010])), "no stack");
-    }
-
-    #[test]
-    fn a_panic_of_the_models_is_about_a_limit_only_if_it_says_so() {
-        let full = "called `Result::unwrap()` on an `Err` value: Os { code: 24, kind: Uncategorized, message: \"Too many open files\" }";
-        assert!(is_want(full));
-        assert!(is_want("failed to allocate an alternative stack: Cannot allocate memory (os error 12)"));
-        assert!(!is_want("index out of bounds: the len is 3 but the index is 3"));
     }
 
     #[test]

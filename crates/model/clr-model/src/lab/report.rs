@@ -240,9 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn mod_01_is_not_called_honoured_if_a_run_died_of_a_limit() {
+    fn a_clause_that_one_run_says_nothing_about_is_not_called_honoured() {
         let ran = |seed, line: Line| crashed(seed, false).map(|ran| RunResult { lines: vec![line], ..ran });
-        let [_, unjudged] = super::super::death::of_limit();
+        let [_, unjudged] = super::super::limits::of_early_end();
         let report = add_up(LoadMode::Attach, &[ran(0, Line::Exercised("MOD-01".into())), ran(1, unjudged)]);
         let of_clause = report.findings.iter().find(|finding| finding.clause == "MOD-01").expect("one");
         assert_eq!(of_clause.verdict, Verdict::NotExercised);

@@ -2,7 +2,6 @@
 
 use super::clauses::{CLAUSES, LoadMode};
 use super::codes::named_code;
-use super::death::{is_want, of_limit};
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter, SHUTDOWN};
@@ -517,9 +516,9 @@ const MISALIGNED: &str = "misaligned pointer dereference";
 fn panicked(message: &str) {
     if message.contains(MISALIGNED) {
         monitor::broken("MOD-01", "an address that the profiler gave is not aligned for what the runtime reads there");
-    } else if limits::is_limited() && is_want(message) {
+    } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
-        of_limit().iter().for_each(monitor::write);
+        limits::of_early_end().iter().for_each(monitor::write);
     } else {
         return monitor::failed(message);
     }
