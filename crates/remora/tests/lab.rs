@@ -78,7 +78,7 @@ fn mod_01_a_class_that_is_loaded_on_a_thread_that_the_runtime_does_not_know_is_f
 }
 
 #[test]
-fn mod_01_a_use_of_the_object_after_the_detach_was_asked_for_is_named_as_the_likely_cause() {
+fn mod_01_a_use_of_the_object_after_the_detach_was_asked_for_is_named_as_a_likely_cause() {
     let result = run_fault("uses-object-after-detach");
     holds!(MOD_01 sim, result.breaks("MOD-01", "") == Ok(()));
     assert_eq!(result.broken().len(), 1, "{:#?}", result.findings);

@@ -13,9 +13,19 @@ use std::collections::BTreeSet;
 
 fn ran(profiler: &str) -> Ran {
     let folder = Directory::new();
+    remora(arguments(&folder, profiler))
+}
+
+/// By a user who cannot raise hard limits: with them, the lab would raise each limit again.
+fn ran_without_privileges(profiler: &str) -> Ran {
+    let folder = Directory::new();
+    folder.remora_as_nobody(arguments(&folder, profiler).each_ref().map(String::as_str))
+}
+
+fn arguments(folder: &Directory, profiler: &str) -> [String; 7] {
     let library = folder.path(&format!("{profiler}.so"));
     std::fs::copy(broken_profilers(), &library).expect("copied");
-    remora(["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8", "--json"])
+    ["lab", &library, "--seeds", SEEDS, "--runtime-version", "core8", "--json"].map(str::to_owned)
 }
 
 /// What no clause is about, and was seen in every run.
@@ -98,13 +108,43 @@ fn a_limit_that_the_program_needs_is_seen_and_does_not_end_the_laboratory() {
     is_clean_and_seen("limits-files", "lowers the limit RLIMIT_NOFILE of the process to 3");
 }
 
-/// Without privileges the lab cannot raise it again.
 #[test]
 fn a_limit_that_cannot_be_raised_again_is_no_finding() {
-    let ran = ran("forbids-files");
-    let lowers = |message: &String| message.contains("lowers the limit RLIMIT_NOFILE of the process to 0");
-    assert!(observations(&ran).iter().any(lowers), "{ran:?}");
-    LabResult::of(ran).is_clean();
+    for (profiler, limit) in [("forbids-files", "RLIMIT_NOFILE"), ("forbids-memory", "RLIMIT_AS")] {
+        let ran = ran_without_privileges(profiler);
+        assert!(ran.stdout.contains(&format!("lowers the limit {limit} of the process to ")), "{ran:?}");
+        let result = LabResult::of(ran);
+        result.is_clean();
+        assert_eq!(result.verdict("DET-12"), "not_exercised", "{profiler}: {:#?}", result.findings);
+    }
+}
+
+#[test]
+fn mod_01_a_lowered_limit_excuses_no_other_crash() {
+    let result = run_fault("aborts-under-limit");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "ModuleLoadFinished") == Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("the process crashed with SIGABRT"), "{message}");
+}
+
+#[test]
+fn mod_01_who_forbids_cpu_time_is_told_the_limit() {
+    let result = run_fault("forbids-time");
+    holds!(MOD_01 sim, result.breaks("MOD-01", "") == Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.contains("the limit RLIMIT_CPU of the process to 0 seconds"), "{message}");
+}
+
+#[test]
+fn a_profiler_may_open_as_many_files_as_in_a_runtimes_process() {
+    run_fault("honest-many-files").is_clean();
+}
+
+#[test]
+fn mod_01_who_renames_the_process_and_ends_it_has_started_no_other_program() {
+    let result = run_fault("renames-process");
+    let message = text(result.findings.iter().find(|one| one["verdict"] == "broken").expect("one"), "message");
+    holds!(MOD_01 sim, message == "the process was ended by the profiler, with status 7");
 }
 
 #[test]
@@ -142,6 +182,18 @@ fn a_hang_has_the_frames_of_its_thread() {
     let frames: Vec<&str> = crash["backtrace"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
     assert!(frames.iter().any(|frame| frame.starts_with("never-returns.so+0x")), "{frames:?}");
     assert_eq!(frames.last(), Some(&"the runtime model"), "{frames:?}");
+}
+
+#[test]
+fn a_stack_belongs_to_the_callback_that_hangs_there() {
+    let result = run_fault("hangs-twice");
+    let of = |callback: &str| {
+        let hangs = |one: &&Value| one["verdict"] == "broken" && one["callback"] == callback;
+        result.findings.iter().find(hangs).unwrap_or_else(|| panic!("{callback}: {:#?}", result.findings))
+    };
+    assert!(of("ModuleLoadFinished")["crash"].is_null(), "{:#?}", result.findings);
+    let frames = &of("ModuleUnloadFinished")["crash"]["backtrace"];
+    assert!(frames.as_array().is_some_and(|frames| !frames.is_empty()), "{:#?}", result.findings);
 }
 
 #[test]

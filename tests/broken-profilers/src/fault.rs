@@ -152,6 +152,18 @@ faults! {
     LimitsFiles = "limits-files",
     /// It limits the open files of the process to none, for good.
     ForbidsFiles = "forbids-files",
+    /// It limits the memory of the process, for good, when its object is released.
+    ForbidsMemory = "forbids-memory",
+    /// It limits the CPU time of the process to none, for good.
+    ForbidsTime = "forbids-time",
+    /// It limits the open files of the process a little, and aborts for another reason.
+    AbortsUnderLimit = "aborts-under-limit",
+    /// None; it opens many files, and closes them.
+    OpensManyFiles = "honest-many-files",
+    /// It renames the process, and ends it.
+    RenamesProcess = "renames-process",
+    /// Two callbacks never return. The first one blocks all signals.
+    HangsTwice = "hangs-twice",
     /// It replaces the process with another program.
     Execs = "execs",
     /// A thread of the program asks its parent to trace it.

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// How long a child of [`Fault::WaitsForChild`] lives on after the request.
 const A_LITTLE: Duration = Duration::from_millis(30);
+/// What [`Fault::OpensManyFiles`] opens, unless the system allows less.
+const MANY_FILES: u64 = 2000;
+/// What [`Fault::AbortsUnderLimit`] allows.
+const FEWER_FILES: u64 = 512;
 /// The longest time without a request.
 const LONGEST: Duration = Duration::from_millis(500);
 
@@ -19,6 +23,9 @@ static IS_ASKED: AtomicBool = AtomicBool::new(false);
 /// For [`Fault::LeavesKey`]: a thread of the program has a value.
 static HAS_KEY: AtomicBool = AtomicBool::new(false);
 
+/// For [`Fault::HangsTwice`]: a thread hangs in ModuleLoadFinished.
+static HANGS: AtomicBool = AtomicBool::new(false);
+
 /// In InitializeForAttach.
 pub fn begin() {
     match fault() {
@@ -27,11 +34,11 @@ pub fn begin() {
         Fault::ChangesProcess => change_process(),
         Fault::LimitsMemory => limit(libc::RLIMIT_AS, 1 << 20),
         Fault::LimitsFiles => limit(libc::RLIMIT_NOFILE, 3),
-        Fault::ForbidsFiles => {
-            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            // SAFETY: a local value.
-            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) };
-        }
+        Fault::ForbidsFiles => forbid(libc::RLIMIT_NOFILE, 0),
+        Fault::ForbidsTime => forbid(libc::RLIMIT_CPU, 0),
+        Fault::AbortsUnderLimit => limit(libc::RLIMIT_NOFILE, FEWER_FILES),
+        Fault::OpensManyFiles => open_many_files(),
+        Fault::RenamesProcess => rename_process(),
         // SAFETY: the paths are static C strings, and the list ends with null. The process becomes another one, which is the fault.
         Fault::Execs => unsafe {
             libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), std::ptr::null::<u8>());
@@ -52,6 +59,11 @@ pub fn module_has_loaded() {
         Fault::LeavesKey => leave_key(),
         // SAFETY: takes no pointers. It ends the thread in the callback, which is the fault.
         Fault::EndsThread => _ = unsafe { libc::syscall(libc::SYS_exit, 0) },
+        // SAFETY: takes no arguments. It ends the process, which is the fault.
+        Fault::AbortsUnderLimit => unsafe { libc::abort() },
+        // SAFETY: takes a number. It ends the process, which is the fault.
+        Fault::RenamesProcess => unsafe { libc::_exit(7) },
+        Fault::HangsTwice if !HANGS.load(Ordering::SeqCst) => hang_without_signals(),
         _ => {}
     }
 }
@@ -60,6 +72,9 @@ pub fn module_has_loaded() {
 pub fn module_has_unloaded(info: *mut sys::ICorProfilerInfo) {
     /// No function and no class has it.
     const NOBODY: usize = 0x77;
+    if fault() == Fault::HangsTwice && HANGS.load(Ordering::SeqCst) {
+        never_return();
+    }
     if fault() == Fault::AsksByOldForms {
         let (count, no) = (&mut 0_u32, 0);
         // SAFETY: unsound in a real process: the id is stale, which is the fault. The place is valid for writing.
@@ -77,6 +92,7 @@ pub fn may_ask() -> bool {
     match fault() {
         Fault::WaitsForChild => HAS_CHILD.load(Ordering::SeqCst),
         Fault::LeavesKey => HAS_KEY.load(Ordering::SeqCst),
+        Fault::HangsTwice => false,
         _ => true,
     }
 }
@@ -84,6 +100,11 @@ pub fn may_ask() -> bool {
 /// It requests the detach next.
 pub fn asks() {
     IS_ASKED.store(true, Ordering::SeqCst);
+}
+
+/// At the last Release: the runtime has started every thread that it needs for this attach.
+pub fn forbid_memory() {
+    forbid(libc::RLIMIT_AS, 1 << 20);
 }
 
 /// As `system` does: while it waits for the child, the process ignores SIGINT and SIGQUIT.
@@ -151,6 +172,46 @@ fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
     let limit = libc::rlimit { rlim_max: before.rlim_max, ..limit };
     // SAFETY: a local value.
     unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+/// A limit that an unprivileged process cannot raise again.
+fn forbid(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+    // SAFETY: a local value.
+    unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+/// Aborts if the process may have fewer than a runtime's process may.
+fn open_many_files() {
+    let mut allowed = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a local place for the limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut allowed) };
+    let count = MANY_FILES.min(allowed.rlim_max / 2);
+    // SAFETY: the path is a static C string.
+    let open = || unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let opened: Vec<c_int> = (0..count).map(|_| open()).collect();
+    if opened.iter().any(|number| *number < 0) {
+        std::process::abort();
+    }
+    // SAFETY: its own descriptors.
+    opened.into_iter().for_each(|number| _ = unsafe { libc::close(number) });
+}
+
+/// The process has the name of its first thread.
+fn rename_process() {
+    // A failure leaves the name, which the test sees.
+    let _ = std::fs::write(format!("/proc/self/task/{}/comm", std::process::id()), "worker");
+}
+
+fn hang_without_signals() {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a local set.
+    unsafe { libc::sigfillset(&raw mut signals) };
+    // SAFETY: a local set; the old one is not wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, null_mut()) };
+    HANGS.store(true, Ordering::SeqCst);
+    never_return();
 }
 
 /// Its own file.

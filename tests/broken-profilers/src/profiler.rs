@@ -90,6 +90,7 @@ impl Drop for Profiler {
     fn drop(&mut self) {
         match fault() {
             Fault::FreesAtRelease => refused_attach::free(),
+            Fault::ForbidsMemory => habits::forbid_memory(),
             Fault::UsesObjectAfterDetach => own_thread::MEMBER.store(null_mut(), Ordering::SeqCst),
             _ => {}
         }

@@ -13,7 +13,9 @@ const LONGEST: u32 = 1;
 const GO_ON: c_int = 0;
 const END: c_int = 5;
 /// What a frame of the laboratory's own program is called.
-const MODEL: &str = "the runtime model";
+pub const MODEL: &str = "the runtime model";
+/// How the names of the C library's files begin: glibc's, and musl's, which is its linker.
+const C_LIBRARY: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-"];
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(step: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
@@ -62,15 +64,20 @@ fn copy_mappings(memory: &SharedMemory) {
         unsafe { libc::close(0) };
         maps = open();
     }
+    if maps < 0 {
+        return;
+    }
     let mut end = 0;
     while let Some(place) = memory.place(MAPS + end, MOST_MAPS.saturating_sub(end)).filter(|_| end < MOST_MAPS) {
-        // SAFETY: the place has as many bytes. Without an open file, nothing is read.
+        // SAFETY: the place has as many bytes.
         let read = unsafe { libc::read(maps, place.cast(), MOST_MAPS - end) };
         match usize::try_from(read) {
             Ok(read @ 1..) => end += read,
-            _ => return,
+            _ => break,
         }
     }
+    // SAFETY: its own descriptor. A hanging run goes on.
+    unsafe { libc::close(maps) };
 }
 
 extern "C" fn step(context: *mut c_void, count: *mut c_void) -> c_int {
@@ -88,14 +95,10 @@ extern "C" fn step(context: *mut c_void, count: *mut c_void) -> c_int {
 pub fn frames(page: &Page) -> Vec<String> {
     let Some(crash) = page.crash().or_else(|| page.hang()) else { return Vec::new() };
     let mappings = mappings(&page.mappings());
-    let all = page.backtrace();
-    // The first frames are those of the handler.
-    let stack = all.iter().position(|address| *address == crash.instruction).map_or(&[][..], |first| &all[first + 1..]);
     let library = (crash.library_first, crash.library_end);
-    let mut frames = vec![name(crash.instruction, library, &mappings)];
-    for address in stack {
-        // A return address: the call is before it.
-        let frame = name(address.saturating_sub(1), library, &mappings);
+    let mut frames = Vec::new();
+    for address in stack(page, crash.instruction) {
+        let frame = name(address, library, &mappings);
         if frames.last() != Some(&frame) {
             frames.push(frame);
         }
@@ -104,6 +107,23 @@ pub fn frames(page: &Page) -> Vec<String> {
     let model = frames.iter().position(|frame| frame == MODEL);
     frames.truncate(model.map_or(frames.len(), |model| model + 1));
     frames
+}
+
+/// The instruction, and the calls that led to it.
+fn stack(page: &Page, instruction: u64) -> Vec<u64> {
+    let all = page.backtrace();
+    // The first frames are those of the handler.
+    let calls = all.iter().position(|address| *address == instruction).map_or(&[][..], |first| &all[first + 1..]);
+    // A return address: the call is before it.
+    std::iter::once(instruction).chain(calls.iter().map(|address| address.saturating_sub(1))).collect()
+}
+
+/// Whether the model itself, or what it called of the C library, has crashed. False if the stack does not show it.
+pub fn is_of_model(page: &Page) -> bool {
+    let frames = frames(page);
+    let (last, called) = frames.split_last().map_or((None, &[][..]), |(last, called)| (Some(last), called));
+    let is_of_c_library = |frame: &String| C_LIBRARY.iter().any(|name| frame.starts_with(name));
+    last.is_some_and(|last| last == MODEL) && called.iter().all(is_of_c_library)
 }
 
 /// Whether the crash hit an instruction that is mapped. True without a list of the mappings.

@@ -1,6 +1,7 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
 use super::backtrace;
+use super::limits;
 use super::page::{Crash, Line, Page, SHUTDOWN};
 use super::run::clause_of_hang;
 use super::unload;
@@ -16,13 +17,15 @@ const CLAUSE_OF_ASKER: &str = "DET-05";
 pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's threads call the profiler until the process is gone, so keep what callbacks use";
 
 /// For a crash of a profiler's own thread that has asked for the detach.
-const AFTER_REQUEST: &str = "on the thread that had asked for the detach, after that was accepted; the likely cause: the thread used the profiler's object or Info, which may be gone when RequestProfilerDetach returns (DET-20), so copy what it needs to its stack before";
+const AFTER_REQUEST: &str = "on the thread that had asked for the detach, after that was accepted; a likely cause: the thread used the profiler's object or Info, which may be gone when RequestProfilerDetach returns (DET-20), so copy what it needs to its stack before";
 
 /// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
 const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
 /// Those of the C++ library, if no frame above the callback can be unwound.
 const TERMINATED: &str = "terminate called after throwing";
 
+/// Those of the model without memory (alloc.rs of Rust's standard library). Other errors are panics: see [`limits::is_want`].
+const NO_MEMORY: &str = "memory allocation of ";
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -50,8 +53,8 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
 /// A crash, or an unexpected exit.
 pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
     let lines = page.lines();
-    if let Some(limited) = of_limit(page) {
-        return vec![limited];
+    if is_of_limit(page, stderr) {
+        return limits::of_early_end().into();
     }
     let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
@@ -66,11 +69,21 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) ->
     }
 }
 
-/// A crash of the model's, in a process with less memory than before.
-fn of_limit(page: &Page) -> Option<Line> {
-    crash(page).filter(|crash| crash.limited == 1 && crash.own == 1 && crash.place == Crash::ELSEWHERE)?;
-    let message = "the profiler lowers a limit of the process, and then the process died for want of memory, threads or descriptors";
-    Some(Line::Seen(message.to_owned()))
+/// Whether the model has died without memory, in a process with less of it than before. Every other crash there has another cause. On any
+/// thread: one that begins is not known as the model's yet, and the profiler's own may call the model.
+fn is_of_limit(page: &Page, stderr: &str) -> bool {
+    let is_limited =
+        |crash: &Crash| crash.limited == 1 && crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
+    crash(page).is_some_and(|crash| is_limited(&crash)) && stderr.contains(NO_MEMORY) && backtrace::is_of_model(page)
+}
+
+/// The process has reached a limit of CPU time that the profiler has set.
+pub fn of_time_limit(signal: i32, seconds: u64) -> Line {
+    let signal = signal_name(signal);
+    let message = format!(
+        "the profiler set the limit RLIMIT_CPU of the process to {seconds} seconds, and the system ended the process there with {signal}"
+    );
+    Line::Broken { clause: "MOD-01".into(), callback: None, message }
 }
 
 /// The profiler has replaced the process with another program.
@@ -80,6 +93,12 @@ pub fn of_exec(page: &Page, program: &str) -> Line {
         "the profiler replaced the process with another program (exec, {program}): start programs with fork and exec, or posix_spawn"
     );
     Line::Broken { clause: "MOD-01".into(), callback, message }
+}
+
+/// The callback of the thread whose stack shows where it hangs.
+pub fn hung_in(page: &Page) -> Option<String> {
+    let seat = seat_of(page.crash().is_none().then(|| page.hang()).flatten()?);
+    page.callbacks().into_iter().find_map(|(known, callback)| (known == seat).then_some(callback))
 }
 
 /// Whether it crashed in a callback of another thread after Shutdown had begun.
@@ -203,6 +222,31 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run under a lowered limit that has aborted, with these words and this stack: C library, then model or library.
+    fn of_abort(words: &str, stack: &[u64]) -> Vec<Line> {
+        let page = Page::new().expect("a page");
+        let own = std::env::current_exe().expect("this program");
+        let mappings = format!(
+            "1000-2000 r-xp 00000000 00:01 7 /a/libc.so.6\n2000-3000 r-xp 00000000 00:01 8 {}\n3000-4000 r-xp 00000000 00:01 9 /a/x.so\n",
+            own.display()
+        );
+        let signal = libc::SIGABRT as u64;
+        page.note_crash(&Crash { signal, instruction: stack[0], limited: 1, ..Crash::default() });
+        page.note_stack(stack, &mappings);
+        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words)
+    }
+
+    #[test]
+    fn only_the_models_own_want_of_memory_is_excused_by_a_lowered_limit() {
+        let words = "memory allocation of 4096 bytes failed";
+        assert_eq!(of_abort(words, &[0x1010, 0x1020, 0x2010, 0x3010, 0x2020]), limits::of_early_end());
+        let is_broken = |lines: &[Line]| matches!(lines, [Line::Broken { clause, .. }] if clause == "MOD-01");
+        assert!(is_broken(&of_abort("", &[0x1010, 0x2010])), "no words");
+        assert!(is_broken(&of_abort(words, &[0x1010, 0x3010, 0x2010])), "called by the library");
+        assert!(is_broken(&of_abort(words, &[0x1010, 0x9010, 0x2010])), "called by nobody knows what");
+        assert!(is_broken(&of_abort(words, &[0x1010])), "no stack");
+    }
 
     #[test]
     fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {

@@ -2,7 +2,7 @@
 
 use super::backtrace;
 use super::clauses::LoadMode;
-use super::death::{is_after_shutdown, of_death, of_exec, of_hang};
+use super::death::{hung_in, is_after_shutdown, of_death, of_exec, of_hang, of_time_limit};
 use super::monitor::TRACED;
 use super::output::OutputReader;
 use super::page::{Line, Page};
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -164,12 +164,11 @@ impl Laboratory<'_> {
         command.stdin(page.for_run()?).stdout(stdout).stderr(stderr);
         // A group of its own: processes that the profiler starts end with the run.
         let run = run_processes.start(command.process_group(0))?;
-        let program = RunProcesses::name_of(&command);
         drop(command);
         let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
         let (ended, is_traced) = wait(&run, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
-        let other = run.name().filter(|name| *name != program);
+        let (other, time_limit) = (run.other_program(), run.reached_time_limit());
         let status = run.end()?;
         let output = reader.end();
         let mut lines = page.lines();
@@ -186,6 +185,8 @@ impl Laboratory<'_> {
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
             lines.extend(of_hang(&page, stopped, longest));
+        } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
+            lines.push(of_time_limit(signal, seconds));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done, &output.stderr));
         }
@@ -201,13 +202,31 @@ impl Laboratory<'_> {
         let runtime_version = RuntimeVersion::by_name(&order.runtime_version).unwrap_or(RuntimeVersion::Core8);
         let (seed, backtrace, after_shutdown) = (order.seed, backtrace::frames(&page), is_after_shutdown(&page));
         let stderr = output.stderr;
-        Ok(RunResult { runtime_version, seed, lines, own_lines, hung, asked, backtrace, after_shutdown, stderr })
+        let hung_in = hung_in(&page);
+        Ok(RunResult {
+            runtime_version,
+            seed,
+            lines,
+            own_lines,
+            hung,
+            asked,
+            backtrace,
+            hung_in,
+            after_shutdown,
+            stderr,
+        })
     }
 }
 
 fn state_of(library: &str) -> FileState {
     let file = fs::metadata(library).ok()?;
     Some((file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+}
+
+/// Signal and limit, if the system has ended the process at its limit of CPU time.
+fn of_time(status: ExitStatus, is_done: bool, limit: Option<u64>) -> Option<(i32, u64)> {
+    let signal = status.signal().filter(|signal| !is_done && matches!(*signal, libc::SIGKILL | libc::SIGXCPU))?;
+    Some((signal, limit?))
 }
 
 /// Which limit of the system prevented a start.

@@ -12,6 +12,9 @@ use std::fs;
 /// The kernel is taking the thread apart (PF_EXITING of include/linux/sched.h, as `/proc/PID/task/TID/stat` shows it).
 const EXITING: u64 = 0x4;
 
+/// So many descriptors are read, the lowest ones: a look at all of them would take too long if the profiler uses up all.
+const MOST_DESCRIPTORS: usize = 1024;
+
 /// The state at an instant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProcessState {
@@ -67,7 +70,13 @@ impl ProcessState {
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
         let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));
-        now.is_some_and(|now| self.descriptors.keys().any(|number| !now.contains_key(number)))
+        now.is_some_and(|now| {
+            // One of them may be the reader's own, which is not listed.
+            let are_all = now.len() < MOST_DESCRIPTORS - 1;
+            let last = now.keys().filter_map(|number| number.parse::<u32>().ok()).max();
+            let is_read = |number: &str| are_all || number.parse().ok() < last;
+            self.descriptors.keys().any(|number| is_read(number) && !now.contains_key(number))
+        })
     }
 
     /// Whether the system did not show it, so that nothing in it means nothing.
@@ -174,7 +183,7 @@ fn children() -> BTreeMap<u32, String> {
 
 fn descriptors() -> BTreeMap<String, String> {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return BTreeMap::new() };
-    let links = entries.filter_map(|entry| {
+    let links = entries.take(MOST_DESCRIPTORS).filter_map(|entry| {
         let entry = entry.ok()?;
         // The descriptor that reads the folder itself is closed before its link is read.
         let link = fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned();

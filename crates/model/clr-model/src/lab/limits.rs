@@ -2,6 +2,7 @@
 //!
 //! A limit that a profiler lowers would end the run, and not the profiler. So it is raised again as far as the system allows, and noted.
 
+use super::page::Line;
 use std::array::from_fn;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -30,6 +31,12 @@ const LIMITS: [(Resource, &str); 16] = [
 
 /// Those that the model needs.
 const NEEDED: [usize; 4] = [0, 3, 9, 10];
+/// Those of memory.
+const OF_MEMORY: [usize; 2] = [0, 3];
+
+/// In a message of the model's that it has no memory, thread or descriptor: error codes as Rust shows them, in two ways.
+const WANTS: [&str; 7] =
+    ["code: 11,", "code: 12,", "code: 24,", "os error 11)", "os error 12)", "os error 24)", "failed to spawn thread"];
 
 /// The limits before the profiler.
 static BEFORE: OnceLock<[libc::rlimit; LIMITS.len()]> = OnceLock::new();
@@ -76,6 +83,24 @@ pub fn is_limited() -> bool {
     (0..LIMITS.len()).any(is_noted) || lowered().next().is_some()
 }
 
+/// Whether the system does not let a limit of memory be raised again: then nothing more can be loaded.
+pub fn forbid_memory() -> bool {
+    raise_lowered();
+    lowered().any(|place| OF_MEMORY.contains(&place))
+}
+
+/// Whether this is a message of the model's that it has no memory, thread or descriptor.
+pub fn is_want(message: &str) -> bool {
+    WANTS.iter().any(|want| message.contains(want))
+}
+
+/// What is said of a run that ends early because the model lacks what a limit forbids: nothing about the profiler's own end.
+pub fn of_early_end() -> [Line; 2] {
+    let message = "the profiler lowers a limit of the process, and then the process died for want of memory, threads or descriptors";
+    let unjudged = "a run ended early: the profiler had lowered a limit that the run needs";
+    [Line::Seen(message.to_owned()), Line::Unjudged { clause: "MOD-01".into(), message: unjudged.into() }]
+}
+
 fn is_noted(place: usize) -> bool {
     LOWERED[place].load(Ordering::SeqCst) != libc::RLIM_INFINITY
 }
@@ -110,4 +135,17 @@ fn limit(resource: Resource) -> libc::rlimit {
     // SAFETY: a local place.
     unsafe { libc::getrlimit(resource, &raw mut limit) };
     limit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_models_is_about_a_limit_only_if_it_says_so() {
+        let full = "called `Result::unwrap()` on an `Err` value: Os { code: 24, kind: Uncategorized, message: \"Too many open files\" }";
+        assert!(is_want(full));
+        assert!(is_want("failed to allocate an alternative stack: Cannot allocate memory (os error 12)"));
+        assert!(!is_want("index out of bounds: the len is 3 but the index is 3"));
+    }
 }

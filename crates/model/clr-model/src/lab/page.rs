@@ -99,6 +99,13 @@ pub enum Line {
         /// The obstacle.
         message: String,
     },
+    /// Nothing can be said of a clause, whatever other runs have shown.
+    Unjudged {
+        /// The clause.
+        clause: String,
+        /// The reason.
+        message: String,
+    },
     /// The laboratory itself failed.
     Failed(String),
     /// The run is complete; the process now exits.
@@ -208,6 +215,14 @@ impl Page {
         let numbers = [signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited];
         let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
         self.file.write_all_at(&bytes, CRASH as u64).expect("written");
+    }
+
+    /// Writes a stack and mappings, as a run's signal handler does.
+    #[cfg(test)]
+    pub fn note_stack(&self, addresses: &[u64], mappings: &str) {
+        let addresses: Vec<u8> = addresses.iter().copied().flat_map(u64::to_ne_bytes).collect();
+        self.file.write_all_at(&addresses, BACKTRACE as u64).expect("written");
+        self.file.write_all_at(mappings.as_bytes(), MAPS as u64).expect("written");
     }
 
     /// The crashed thread's frames, innermost first, with those of the signal handler.

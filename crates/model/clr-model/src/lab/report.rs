@@ -55,8 +55,10 @@ pub struct RunResult {
     pub hung: bool,
     /// Whether the profiler asked for its detach.
     pub asked: bool,
-    /// Where it crashed, if it did.
+    /// Where it crashed, if it did, or where a callback hangs.
     pub backtrace: Vec<String>,
+    /// The callback that hangs there.
+    pub hung_in: Option<String>,
     /// Whether it crashed in a callback after Shutdown had begun.
     pub after_shutdown: bool,
     /// The last lines of its standard error.
@@ -83,6 +85,7 @@ type Events<'a> = BTreeMap<Event<'a>, BTreeSet<Origin>>;
 struct Sums<'a> {
     exercised: BTreeSet<&'a str>,
     notes: BTreeMap<&'a str, &'a str>,
+    unjudged: BTreeMap<&'a str, &'a str>,
     broken: Events<'a>,
     remarks: Events<'a>,
     refused: BTreeMap<(&'a str, u32), BTreeSet<Origin>>,
@@ -136,7 +139,7 @@ impl<'a> Sums<'a> {
                         self.after_shutdown.entry(event).or_default().insert(origin);
                     }
                     let known = self.deaths.get(&event);
-                    let hangs = !ran.backtrace.is_empty() && message.contains(HANGS) && is_first_hang(ran, place);
+                    let hangs = message.contains(HANGS) && callback.is_some() && *callback == ran.hung_in;
                     if (place >= ran.own_lines || hangs) && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
                     }
@@ -150,6 +153,7 @@ impl<'a> Sums<'a> {
                 }
                 Line::Seen(message) => _ = self.seen.entry(message).or_default().insert(origin),
                 Line::Note { clause, message } => _ = self.notes.insert(clause, message),
+                Line::Unjudged { clause, message } => _ = self.unjudged.insert(clause, message),
                 Line::Worked => self.works = true,
                 Line::Failed(_)
                 | Line::AskedForDetach
@@ -166,7 +170,9 @@ impl<'a> Sums<'a> {
         findings.extend(self.findings_of(&self.remarks, Verdict::Remark));
         let is_settled = |clause: &str| self.broken.keys().chain(self.remarks.keys()).any(|key| key.0 == clause);
         let rest = CLAUSES.iter().filter(|clause| clause.is_checked(mode) && !is_settled(clause.id)).map(|clause| {
-            if self.exercised.contains(clause.id) {
+            if let Some(why) = self.unjudged.get(clause.id) {
+                Finding::of(clause.id, Verdict::NotExercised, why)
+            } else if self.exercised.contains(clause.id) {
                 Finding::of(clause.id, Verdict::Honoured, clause.honoured)
             } else {
                 let why = self.notes.get(clause.id).copied().unwrap_or(clause.exercise);
@@ -207,11 +213,6 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// Whether no line before this one is about a hang: the stack is that of the first one.
-fn is_first_hang(ran: &RunResult, place: usize) -> bool {
-    !ran.lines[..place].iter().any(|line| matches!(line, Line::Broken { message, .. } if message.contains(HANGS)))
-}
-
 fn crashed_run(ran: &RunResult) -> CrashedRun {
     let (seed, runtime_version) = ran.origin();
     let (backtrace, stderr) = (ran.backtrace.clone(), ran.stderr.clone());
@@ -232,9 +233,19 @@ mod tests {
             hung: false,
             asked: false,
             backtrace: Vec::new(),
+            hung_in: None,
             after_shutdown,
             stderr: String::new(),
         })
+    }
+
+    #[test]
+    fn a_clause_that_one_run_says_nothing_about_is_not_called_honoured() {
+        let ran = |seed, line: Line| crashed(seed, false).map(|ran| RunResult { lines: vec![line], ..ran });
+        let [_, unjudged] = super::super::limits::of_early_end();
+        let report = add_up(LoadMode::Attach, &[ran(0, Line::Exercised("MOD-01".into())), ran(1, unjudged)]);
+        let of_clause = report.findings.iter().find(|finding| finding.clause == "MOD-01").expect("one");
+        assert_eq!(of_clause.verdict, Verdict::NotExercised);
     }
 
     #[test]

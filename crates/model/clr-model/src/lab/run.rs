@@ -288,7 +288,11 @@ impl Run {
         }
         // After that fault, the requesting thread is kept for good. And nothing can be loaded without a descriptor.
         if life == RunKind::Twice && !monitor::has_broken("DET-05") && !system::has_no_descriptor() {
-            self.again(class);
+            if limits::forbid_memory() {
+                monitor::write(&Line::Note { clause: "DET-12".into(), message: FORBIDDEN.into() });
+            } else {
+                self.again(class);
+            }
         }
     }
 
@@ -451,6 +455,9 @@ impl Run {
     }
 }
 
+/// Why nothing is attached again: a failure would say nothing about the profiler.
+const FORBIDDEN: &str =
+    "the profiler lowered a limit of memory, and it cannot be raised again: nothing more can be loaded";
 /// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
@@ -514,8 +521,9 @@ const MISALIGNED: &str = "misaligned pointer dereference";
 fn panicked(message: &str) {
     if message.contains(MISALIGNED) {
         monitor::broken("MOD-01", "an address that the profiler gave is not aligned for what the runtime reads there");
-    } else if limits::is_limited() {
+    } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
+        limits::of_early_end().iter().for_each(monitor::write);
     } else {
         return monitor::failed(message);
     }

@@ -8,16 +8,17 @@ use crate::schedule::threads::this_thread;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 
 /// Rounds of the search for orphans: a killed one may leave others.
 const ROUNDS: usize = 16;
 
-/// Bytes of the kernel's name of a process (TASK_COMM_LEN without its zero).
-const LONGEST_NAME: usize = 15;
+/// Signals that a run has handlers for. A process that becomes another one has no handlers.
+const HANDLED: u64 =
+    bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE) | bit(libc::SIGTRAP);
 
 /// The current runs. Locked while one starts, so that it is not mistaken for an orphan.
 #[derive(Debug, Default)]
@@ -29,6 +30,10 @@ pub struct Run<'a> {
     all: &'a RunProcesses,
     /// Its process.
     pub pid: Pid,
+    /// The file of its program, by device and number.
+    program: Option<(u64, u64)>,
+    /// The kernel's name for it.
+    name: Option<String>,
 }
 
 impl RunProcesses {
@@ -48,14 +53,7 @@ impl RunProcesses {
         let run = command.spawn()?;
         let pid = Pid::from_child(&run);
         runs.insert(pid.as_raw_nonzero().get());
-        Ok(Run { all: self, pid })
-    }
-
-    /// The kernel's name for the process of a command, until it starts another program.
-    pub fn name_of(command: &Command) -> String {
-        let program = Path::new(command.get_program()).file_name().unwrap_or_default();
-        let name = program.as_encoded_bytes();
-        String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]).into_owned()
+        Ok(Run { all: self, pid, program: program(pid), name: name(pid) })
     }
 
     fn end_orphans(&self) {
@@ -79,10 +77,33 @@ impl RunProcesses {
 }
 
 impl Run<'_> {
-    /// The kernel's name for it. It stays readable until [`Run::end`].
-    pub fn name(&self) -> Option<String> {
-        let name = std::fs::read(format!("/proc/{}/comm", self.pid)).ok()?;
-        Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
+    /// The name of the program that it has become (exec), if it has. A profiler may only rename the process.
+    pub fn other_program(&self) -> Option<String> {
+        let is_other = match program(self.pid) {
+            Some(program) => self.program.is_some_and(|before| before != program),
+            // It has ended. What the kernel still shows until [`Run::end`]: its name, and which signals it handled.
+            None => self.name != name(self.pid) && !self.handles_crashes(),
+        };
+        if is_other { name(self.pid) } else { None }
+    }
+
+    fn handles_crashes(&self) -> bool {
+        let handled = field(self.pid, "status", "SigCgt:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        handled.is_some_and(|handled| handled & HANDLED == HANDLED)
+    }
+
+    /// Its limit of CPU time in seconds, if it has reached one that the laboratory does not have.
+    pub fn reached_time_limit(&self) -> Option<u64> {
+        let limits = field(self.pid, "limits", "Max cpu time")?;
+        let limit = limits.split_ascii_whitespace().next()?.parse().ok()?;
+        let own = rustix::process::getrlimit(rustix::process::Resource::Cpu).current;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        // After the name: the state is the third field of all, the ticks in the program and in the kernel are the next ones from the 14th.
+        let fields = stat.rsplit_once(") ")?.1.split(' ').skip(14 - 3);
+        let ticks: u64 = fields.take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        // The kernel's own count is finer.
+        let used = ticks / rustix::param::clock_ticks_per_second() + 1;
+        (own.is_none_or(|own| limit < own) && used >= limit).then_some(limit)
     }
 
     /// Lets the threads go that have made this thread their tracer (PTRACE_TRACEME): without a debugger nothing would let them go on after a
@@ -147,6 +168,28 @@ fn reap(run: i32) -> io::Result<ExitStatus> {
             return Ok(ExitStatus::from_raw(status));
         }
     }
+}
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Not readable any more when the process has ended.
+fn program(pid: Pid) -> Option<(u64, u64)> {
+    let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some((file.dev(), file.ino()))
+}
+
+/// Readable until somebody has waited for the process.
+fn name(pid: Pid) -> Option<String> {
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
+}
+
+/// The rest of a line in a file of a process.
+fn field(pid: Pid, file: &str, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
 }
 
 /// The children of every thread of this process.

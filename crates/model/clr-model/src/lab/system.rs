@@ -16,8 +16,9 @@ use std::time::{Duration, Instant};
 /// Signals of a crash.
 const CRASHES: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGTRAP];
 
-/// Open files of a run: as many as Linux gives by default. They are all looked at.
-const MOST_FILES: u64 = 1024;
+/// Open files of a run, at most. As in a runtime's process, which raises its soft limit to the hard one (pal/src/init/pal.cpp,
+/// INIT_IncreaseDescriptorLimit): but a look at millions would take longer than a run.
+const MOST_FILES: u64 = 65_536;
 
 /// Number of the last real-time signal.
 const LAST_SIGNAL: c_int = 64;
@@ -34,7 +35,9 @@ static FIRST_FREED: AtomicU64 = AtomicU64::new(0);
 static END_OF_FREED: AtomicU64 = AtomicU64::new(0);
 static UNMAPPED: AtomicBool = AtomicBool::new(false);
 
-/// A hanging thread has written its stack.
+/// A hanging thread writes its stack, or has written it. Later ones do not.
+static HANGS: AtomicBool = AtomicBool::new(false);
+/// It has written it.
 static HAS_STACK: AtomicBool = AtomicBool::new(false);
 /// The longest time for that.
 const LONGEST_WALK: Duration = Duration::from_millis(500);
@@ -210,9 +213,12 @@ pub fn prepare(page: SharedMemory) {
     // A failure only leaves a core file.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let current = Some(files.current.map_or(MOST_FILES, |current| current.min(MOST_FILES)));
-    // A failure only makes the run slower, if the profiler uses up all descriptors.
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current, ..files });
+    let most = Some(files.maximum.map_or(MOST_FILES, |most| most.min(MOST_FILES)));
+    // A failure only leaves the limit that the laboratory has.
+    let _ = rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: most, maximum: most },
+    );
     // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     // SAFETY: takes plain numbers; reads and writes no memory.
@@ -244,9 +250,12 @@ pub fn asks() {
     ASKED.with(|asked| asked.set(true));
 }
 
-/// Lets a thread of this process write its stack. It gets a signal that it may block, or that its system call may not let through: then
-/// there is none. False without a stack.
-pub fn show_stack(thread: u32) -> bool {
+/// Lets a thread of this process write its stack, unless another one has. It gets a signal that it may block, or that its system call may
+/// not let through: then there is none.
+pub fn show_stack(thread: u32) {
+    if HANGS.load(Ordering::SeqCst) {
+        return;
+    }
     let signal = libc::SIGRTMAX();
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -260,15 +269,18 @@ pub fn show_stack(thread: u32) -> bool {
     while !HAS_STACK.load(Ordering::SeqCst) && begun.elapsed() < LONGEST_WALK {
         std::thread::sleep(Duration::from_millis(1));
     }
-    HAS_STACK.load(Ordering::SeqCst)
 }
 
 /// Records where a thread hangs.
 extern "C" fn hangs(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
     let instruction = instruction(context);
-    let hang = Crash { signal: signal as u64, instruction, library_first, library_end, ..Crash::default() };
-    if let Some(page) = PAGE.get().filter(|page| page.is_own() && !page.is_over()) {
+    let seat = schedule::current().0 as u64;
+    let hang = Crash { signal: signal as u64, seat, instruction, library_first, library_end, ..Crash::default() };
+    // A thread may get its signal late, when another one writes.
+    if let Some(page) =
+        PAGE.get().filter(|page| page.is_own() && !page.is_over() && !HANGS.swap(true, Ordering::SeqCst))
+    {
         page.write(HANG, bytes_of(&hang));
         backtrace::walk();
         HAS_STACK.store(true, Ordering::SeqCst);
