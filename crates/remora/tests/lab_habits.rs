@@ -96,7 +96,8 @@ fn what_a_profiler_changes_in_the_whole_process_is_seen() {
         changed("the working directory"),
         changed("the mask of new files (umask)"),
         changed("the limit RLIMIT_MSGQUEUE"),
-        "InitializeForAttach changes which signals the runtime's thread blocks".to_owned(),
+        "InitializeForAttach changes which signals the runtime's thread blocks, and no later callback changes it back"
+            .to_owned(),
     ]);
     assert_eq!(observations(&ran), wanted);
     LabResult::of(ran).is_clean();

@@ -142,6 +142,24 @@ faults! {
     TakesDescriptors = "takes-descriptors",
     /// None; while another thread requests the detach, one waits for a child and ignores signals meanwhile, as `system` does.
     WaitsForChild = "waits-for-child",
+    /// None; the same, and the child lives on until the request was accepted: the runtime waits for the callback that waits for it.
+    KeepsChildInCallback = "keeps-child-in-callback",
+    /// A callback leaves a child, and returns only after another thread has requested the detach.
+    LeavesChildInCallback = "leaves-child-in-callback",
+    /// None; it sends a signal to every thread of the process. The handler needs a descriptor, and ends the process without it.
+    SignalsThreads = "signals-threads",
+    /// None; ModuleLoadStarted blocks a signal, and ModuleLoadFinished unblocks it.
+    PairsSignals = "pairs-signals",
+    /// None; its own threads filter their system calls.
+    FiltersOwnThreads = "filters-own-threads",
+    /// It filters the system calls of the whole process.
+    FiltersProcess = "filters-process",
+    /// No profiler, for LD_PRELOAD: it filters the system calls of the program.
+    FiltersProgram = "filters-program",
+    /// No profiler, for LD_PRELOAD: the program and its descendants have a tracer.
+    TracesProgram = "traces-program",
+    /// No profiler, for LD_PRELOAD: the same, and the tracer delays close_range by some seconds.
+    DelaysProgram = "delays-program",
     /// It ignores a signal for good.
     IgnoresSignal = "ignores-signal",
     /// It changes working directory, file mask, a limit, and the signal mask of the runtime's thread.

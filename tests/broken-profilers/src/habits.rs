@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::never_return;
+use crate::{seccomp, signals};
 use corprof::sys;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -16,10 +17,17 @@ const MANY_FILES: u64 = 2000;
 const FEWER_FILES: u64 = 512;
 /// The longest time without a request.
 const LONGEST: Duration = Duration::from_millis(500);
+/// The longest time until a request is answered.
+const LONGEST_REQUEST: Duration = Duration::from_secs(2);
+
+/// Threads of [`Fault::FiltersOwnThreads`].
+const FILTERED: usize = 32;
 
 /// For [`Fault::WaitsForChild`]: it has a child, and another thread has requested the detach.
 static HAS_CHILD: AtomicBool = AtomicBool::new(false);
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
+/// For [`Fault::KeepsChildInCallback`] and [`Fault::LeavesChildInCallback`]: the request was answered.
+static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 /// For [`Fault::LeavesKey`]: a thread of the program has a value.
 static HAS_KEY: AtomicBool = AtomicBool::new(false);
 
@@ -48,7 +56,17 @@ pub fn begin() {
             libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>());
         },
         Fault::RemovesFile => remove_file(),
+        Fault::FiltersProcess => seccomp::filter_all(),
+        Fault::FiltersOwnThreads => start_filtered_threads(),
+        Fault::SignalsThreads => signals::begin(),
         _ => {}
+    }
+}
+
+/// In ModuleLoadStarted, on a thread of the program.
+pub fn module_loads() {
+    if fault() == Fault::PairsSignals {
+        signals::block(libc::SIG_BLOCK);
     }
 }
 
@@ -56,6 +74,11 @@ pub fn begin() {
 pub fn module_has_loaded() {
     match fault() {
         Fault::WaitsForChild if !HAS_CHILD.load(Ordering::SeqCst) => wait_for_child(),
+        Fault::KeepsChildInCallback | Fault::LeavesChildInCallback if !HAS_CHILD.load(Ordering::SeqCst) => {
+            wait_for_child();
+        }
+        Fault::SignalsThreads => signals::send_to_all(),
+        Fault::PairsSignals => signals::block(libc::SIG_UNBLOCK),
         Fault::LeavesKey => leave_key(),
         // SAFETY: takes no pointers. It ends the thread in the callback, which is the fault.
         Fault::EndsThread => _ = unsafe { libc::syscall(libc::SYS_exit, 0) },
@@ -90,7 +113,9 @@ pub fn module_has_unloaded(info: *mut sys::ICorProfilerInfo) {
 /// Whether it may request the detach now.
 pub fn may_ask() -> bool {
     match fault() {
-        Fault::WaitsForChild => HAS_CHILD.load(Ordering::SeqCst),
+        Fault::WaitsForChild | Fault::KeepsChildInCallback | Fault::LeavesChildInCallback => {
+            HAS_CHILD.load(Ordering::SeqCst)
+        }
         Fault::LeavesKey => HAS_KEY.load(Ordering::SeqCst),
         Fault::HangsTwice => false,
         _ => true,
@@ -105,6 +130,11 @@ pub fn asks() {
 /// At the last Release: the runtime has started every thread that it needs for this attach.
 pub fn forbid_memory() {
     forbid(libc::RLIMIT_AS, 1 << 20);
+}
+
+/// The request was answered.
+pub fn has_asked() {
+    HAS_ASKED.store(true, Ordering::SeqCst);
 }
 
 /// As `system` does: while it waits for the child, the process ignores SIGINT and SIGQUIT.
@@ -123,11 +153,17 @@ fn wait_for_child() {
         never_return();
     }
     HAS_CHILD.store(true, Ordering::SeqCst);
-    let begun = Instant::now();
-    while !IS_ASKED.load(Ordering::SeqCst) && begun.elapsed() < LONGEST {
+    let (begun, is_short) = (Instant::now(), fault() == Fault::WaitsForChild);
+    let (until, longest) = if is_short { (&IS_ASKED, LONGEST) } else { (&HAS_ASKED, LONGEST_REQUEST) };
+    while !until.load(Ordering::SeqCst) && begun.elapsed() < longest {
         std::thread::yield_now();
     }
-    std::thread::sleep(A_LITTLE);
+    if is_short {
+        std::thread::sleep(A_LITTLE);
+    }
+    if fault() == Fault::LeavesChildInCallback {
+        return;
+    }
     // SAFETY: its own child, which nobody has waited for.
     unsafe { libc::kill(child, libc::SIGKILL) };
     // SAFETY: the status is not wanted.
@@ -135,6 +171,20 @@ fn wait_for_child() {
     for (signal, handler) in before {
         // SAFETY: the handler that was there.
         unsafe { libc::signal(signal, handler) };
+    }
+}
+
+/// They live as long as the process, and are more than the program has.
+fn start_filtered_threads() {
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        seccomp::filter_thread();
+        never_return();
+        null_mut()
+    }
+    for _ in 0..FILTERED {
+        let mut thread: libc::pthread_t = 0;
+        // SAFETY: `thread` is valid for writing, the attributes are the default, and `run` has the required signature.
+        unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), run, null_mut()) };
     }
 }
 

@@ -17,10 +17,13 @@ mod fault;
 mod habits;
 mod own_metadata;
 mod own_thread;
+mod preloaded;
 mod profiler;
 mod refused_attach;
 mod rejit;
+mod seccomp;
 mod shared;
+mod signals;
 
 use corprof::{CallbackObject, Guid, HResult, dll_get_class_object, sys};
 use fault::{Fault, fault};
@@ -83,7 +86,7 @@ extern "C" fn loaded() {
         // SAFETY: takes no pointers. It ends the process at once, which is the fault.
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
         Fault::HangsOnLoad => shared::never_return(),
-        _ => {}
+        _ => preloaded::loaded(),
     }
 }
 

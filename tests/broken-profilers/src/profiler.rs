@@ -70,6 +70,9 @@ impl Profiler {
                 | Fault::NeverReturns
                 | Fault::HangsBesideSleeper
                 | Fault::WaitsAfterRefusal
+                | Fault::SignalsThreads
+                | Fault::PairsSignals
+                | Fault::FiltersOwnThreads
                 | Fault::WantsList
                 | Fault::WatchesExceptions
                 | Fault::StartsSessionInException
@@ -82,6 +85,7 @@ impl Profiler {
         {
             habits::asks();
             own_thread::ask(self.info());
+            habits::has_asked();
         }
     }
 }
@@ -262,6 +266,7 @@ impl ProfilerCallback for Profiler {
         if matches!(fault(), Fault::NeverReturns | Fault::HangsBesideSleeper) {
             never_return();
         }
+        habits::module_loads();
     }
 
     fn module_load_finished(&self, module: ModuleId, _: HResult) {

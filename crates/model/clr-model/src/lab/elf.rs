@@ -25,6 +25,7 @@ impl ElfFacts {
             let bytes = fs::read(path).unwrap_or_default();
             parse(&bytes).unwrap_or_default()
         })
+        .unwrap_or_default()
     }
 
     /// Why the linker keeps it mapped whatever its profiler does, and the remedy.

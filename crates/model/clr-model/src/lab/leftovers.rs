@@ -44,33 +44,29 @@ impl Leftover {
 }
 
 impl ProcessState {
-    /// Reads the state.
-    pub fn now() -> ProcessState {
-        let hidden = ProcessState { is_hidden: true, ..ProcessState::default() };
-        let seen = observer::look(|| {
-            Some(ProcessState {
-                threads: threads(),
-                timers: timers(),
-                handlers: system::handlers(),
-                children: children(),
-                descriptors: descriptors(),
-                is_hidden: fs::read_dir("/proc/self/task").is_err(),
-            })
-        });
-        seen.unwrap_or(hidden)
+    /// Reads the state. `None` if the observer did not answer.
+    pub fn now() -> Option<ProcessState> {
+        observer::look(|| ProcessState {
+            threads: threads(),
+            timers: timers(),
+            handlers: system::handlers(),
+            children: children(),
+            descriptors: descriptors(),
+            is_hidden: fs::read_dir("/proc/self/task").is_err(),
+        })
     }
 
-    /// The threads now that are not in this state, with their names.
-    pub fn new_threads(&self) -> BTreeMap<u32, String> {
-        let mut threads = observer::look(threads);
+    /// The threads now that are not in this state, with their names. `None` if the observer did not answer.
+    pub fn new_threads(&self) -> Option<BTreeMap<u32, String>> {
+        let mut threads = observer::look(threads)?;
         threads.retain(|id, _| !self.threads.contains_key(id));
-        threads
+        Some(threads)
     }
 
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
         let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));
-        now.is_some_and(|now| {
+        now.flatten().is_some_and(|now| {
             // One of them may be the reader's own, which is not listed.
             let are_all = now.len() < MOST_DESCRIPTORS - 1;
             let last = now.keys().filter_map(|number| number.parse::<u32>().ok()).max();
@@ -112,31 +108,14 @@ fn handling(signal: i32, handler: usize) -> Leftover {
     Leftover { is_a_way_in, what }
 }
 
-/// The threads of this process that another process traces.
-pub fn traced() -> usize {
-    let is_traced = |thread: &u32| tracer(std::process::id(), *thread).is_some_and(|tracer| tracer != 0);
-    observer::look(move || numbers("/proc/self/task").filter(is_traced).count())
-}
-
-/// The thread that traces a thread; 0 if none does.
-pub fn tracer(process: u32, thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{process}/task/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()
-}
-
-/// The threads of a process.
-pub fn threads_of(process: u32) -> Vec<u32> {
-    numbers(&format!("/proc/{process}/task")).collect()
-}
-
-/// Whether a thread of this process has not ended.
+/// Whether a thread of this process has not ended, as far as is known.
 pub fn is_alive(thread: u32) -> bool {
-    observer::look(move || Some(fs::metadata(format!("/proc/self/task/{thread}")).is_ok())).unwrap_or(true)
+    observer::look(move || fs::metadata(format!("/proc/self/task/{thread}")).is_ok()).unwrap_or(true)
 }
 
 /// With its name, unless it has the inherited one.
 pub(super) fn named(what: &str, name: &str) -> String {
-    let own = observer::look(|| fs::read_to_string("/proc/self/comm").unwrap_or_default());
+    let own = observer::look(|| fs::read_to_string("/proc/self/comm").unwrap_or_default()).unwrap_or_default();
     if name == own.trim_end() { what.to_owned() } else { format!("{what} ({name})") }
 }
 
@@ -149,11 +128,11 @@ fn kind(name: &str) -> String {
     }
 }
 
-/// Whether a thread of this process is in uninterruptible sleep (state D in proc(5)), as in a system call on a slow disk.
+/// Whether a thread of this process is in uninterruptible sleep (state D in proc(5)), as in a system call on a slow disk. A look that
+/// does not come is as slow.
 pub fn waits_for_a_disk(thread: u32) -> bool {
     let read = move || fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-    let stat = observer::look(read);
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
+    observer::look(read).is_none_or(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D')))
 }
 
 /// Threads that do not belong to the runtime's side and do not end right now, with their names.

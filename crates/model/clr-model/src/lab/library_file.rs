@@ -84,7 +84,7 @@ impl Exports for LibraryFile {
         }
         match monitor::callback("dlopen", || system::open(&self.path)) {
             Ok(opened) => {
-                if let Some(range) = range(&self.path) {
+                if let Some(range) = range(&self.path).flatten() {
                     system::mapped(range);
                 }
                 monitor::exercised("ATT-06");
@@ -109,7 +109,7 @@ impl Exports for LibraryFile {
         let Some(opened) = opened else { return };
         monitor::unload_begins();
         monitor::callback("dlclose", || opened.close());
-        if range(&self.path).is_none() {
+        if range(&self.path) == Some(None) {
             system::unmapped();
             monitor::was_unmapped();
         } else {
@@ -161,8 +161,9 @@ fn name_of_machine(machine: u16) -> &'static str {
     }
 }
 
-/// Where a file is mapped, from its first byte to the end of its last; `None` if it is not mapped.
-pub fn range(path: &str) -> Option<(u64, u64)> {
+/// Where a file is mapped, from its first byte to the end of its last; `Some(None)` if it is not mapped, and `None` if the observer did not
+/// answer.
+pub fn range(path: &str) -> Option<Option<(u64, u64)>> {
     let path = path.to_owned();
     observer::look(move || range_now(&path))
 }

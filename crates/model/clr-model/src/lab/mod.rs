@@ -12,6 +12,7 @@
 //! # Rejected
 //! One process for all runs: a profiler that crashes, pins its library or leaves a thread would end all later checks.
 
+mod around;
 mod backtrace;
 pub mod clauses;
 mod codes;
@@ -29,10 +30,13 @@ pub mod page;
 mod process_wide;
 mod recorder;
 mod report;
+pub(crate) mod request;
 pub mod run;
 mod run_processes;
 mod shared_memory;
+mod signals;
 pub mod system;
+mod tracers;
 mod unload;
 
 pub use clauses::{CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};

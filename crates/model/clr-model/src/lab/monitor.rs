@@ -6,6 +6,8 @@ use super::clauses::LoadMode;
 use super::leftovers::{self, Leftover, ProcessState};
 use super::page::{Line, PageWriter, SHUTDOWN};
 use super::process_wide::ProcessWide;
+use super::signals::SignalMasks;
+use super::tracers::Tracers;
 use super::unload::{self, Unload};
 use super::{limits, observer, system};
 use crate::schedule::{self, Task, threads};
@@ -19,12 +21,6 @@ use std::time::{Duration, Instant};
 /// How long the thread that requests the detach is kept in its call, unless the library is unmapped earlier; nanoseconds of model time.
 const HELD: u64 = 60_000_000_000;
 
-/// How long something may still pass that was there when the profiler asked for its detach.
-const PASSING: Duration = Duration::from_millis(200);
-
-/// Time between two looks at that.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-
 /// Calls that a profiler makes before it knows whether it has work: they are no work.
 const FIRST_QUESTIONS: [&str; 6] = [
     "SetEventMask",
@@ -37,12 +33,12 @@ const FIRST_QUESTIONS: [&str; 6] = [
 
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
-struct Monitor {
+pub(super) struct Monitor {
     writer: PageWriter,
     mode: LoadMode,
     /// Whether the unload overtakes the requesting thread (contract DET-08).
     holds_askers: bool,
-    before: Mutex<(ProcessState, ProcessWide)>,
+    before: OnceLock<Baseline>,
     state: Mutex<State>,
     asked: AtomicU32,
     unmapped: AtomicU32,
@@ -50,6 +46,14 @@ struct Monitor {
     /// The model's time when a thread was last held.
     held_since: AtomicU64,
     over: AtomicBool,
+}
+
+/// The process at an instant.
+#[derive(Debug)]
+pub(super) struct Baseline {
+    pub(super) state: ProcessState,
+    pub(super) process_wide: ProcessWide,
+    pub(super) tracers: Tracers,
 }
 
 #[derive(Default)]
@@ -63,6 +67,7 @@ struct State {
     failed: bool,
     callbacks: HashMap<Task, Vec<Called>>,
     unload: Unload,
+    signals: SignalMasks,
     /// MONITOR_GC was refused in this callback, and no mask has been granted since.
     refused_collections: Option<Option<&'static str>>,
 }
@@ -73,6 +78,8 @@ struct Called {
     since: Instant,
     /// The system's number of its thread.
     thread: u32,
+    /// The signals that its thread blocked before.
+    blocked: system::BlockedSignals,
 }
 
 /// Makes this process a laboratory run.
@@ -84,7 +91,7 @@ pub fn install(writer: PageWriter, mode: LoadMode, holds_askers: bool) {
         writer,
         mode,
         holds_askers,
-        before: Mutex::default(),
+        before: OnceLock::new(),
         state: Mutex::default(),
         asked: AtomicU32::new(0),
         unmapped: AtomicU32::new(0),
@@ -104,17 +111,41 @@ pub fn clause_of_load() -> &'static str {
     MONITOR.get().map_or(LoadMode::Attach, |monitor| monitor.mode).clause_of_load()
 }
 
-/// Records the process's current resources, which are not the profiler's.
-pub fn begin() {
-    if let Some(monitor) = MONITOR.get() {
-        observer::begin();
-        *monitor.before.lock().expect("no panic while locked") = (ProcessState::now(), ProcessWide::now());
+/// Records the process's current resources, which are not the profiler's. Without this record, everything would be the profiler's: then
+/// the run has failed.
+///
+/// # Errors
+/// Why there is no record.
+pub fn begin() -> Result<(), String> {
+    let Some(monitor) = MONITOR.get() else { return Ok(()) };
+    observer::begin();
+    let baseline = Baseline::now().ok_or_else(|| {
+        format!(
+            "a run could not look at its own process within {} s: the machine has too much to do",
+            observer::LONGEST.as_secs()
+        )
+    })?;
+    if baseline.state.is_hidden() {
+        return Err("a run could not look at its own process: mount /proc, and let it open files".to_owned());
     }
+    // The first and only call.
+    let _ = monitor.before.set(baseline);
+    Ok(())
 }
 
-/// The resources added since [`begin`].
-pub fn leftovers() -> Vec<Leftover> {
-    MONITOR.get().map_or_else(Vec::new, |monitor| monitor.beyond(None))
+/// The monitor of this process.
+pub(super) fn of_this_process() -> Option<&'static Monitor> {
+    MONITOR.get()
+}
+
+/// What [`begin`] has recorded.
+pub(super) fn before() -> Option<&'static Baseline> {
+    MONITOR.get()?.before.get()
+}
+
+/// The resources added since [`begin`]. `None` if the process cannot be looked at.
+pub fn leftovers() -> Option<Vec<Leftover>> {
+    MONITOR.get().map_or_else(|| Some(Vec::new()), |monitor| monitor.beyond(None))
 }
 
 /// The runtime is about to unload the library.
@@ -126,13 +157,14 @@ pub fn unload_begins() {
 
 /// Whether no thread of the profiler runs any more that ran when the unload began, or such threads have a finding.
 pub fn unload_is_settled() -> bool {
-    has_broken(unload::CLAUSE) || MONITOR.get().is_none_or(|monitor| monitor.unloaded_under().is_empty())
+    has_broken(unload::CLAUSE)
+        || MONITOR.get().is_none_or(|monitor| monitor.unloaded_under().is_some_and(|left| left.is_empty()))
 }
 
 /// Ends the wait for those threads. Reports the ones that still run.
 pub fn unload_is_over() {
     let Some(monitor) = MONITOR.get() else { return };
-    let left = monitor.unloaded_under();
+    let Some(left) = monitor.unloaded_under() else { return };
     if left.is_empty() {
         monitor.end_unload();
     } else if !has_broken(unload::CLAUSE) {
@@ -153,44 +185,21 @@ pub fn has_failed() -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().failed)
 }
 
-/// Looks for descriptors that are gone. The runtime's side must not have closed its own yet.
-pub fn look_for_closed_descriptors() {
-    let Some(monitor) = MONITOR.get() else { return };
-    let (before, _) = monitor.before.lock().expect("no panic while locked").clone();
-    if before.has_closed_descriptors() {
-        seen("the profiler closed descriptors that it had not opened: in a program they belong to others");
-    }
-}
-
-/// Looks for what no clause is about.
-pub fn look_around() {
-    let Some(monitor) = MONITOR.get() else { return };
-    let (_, process_wide) = monitor.before.lock().expect("no panic while locked").clone();
-    if system::has_no_descriptor() && !limits::is_limited() {
-        seen("the profiler has used up all descriptors of the process: the program can open no file and no connection");
-    }
-    if ProcessState::now().is_hidden() {
-        seen("nobody can look at what the profiler leaves: the process can open no file any more");
-    }
-    if leftovers::traced() > 0 {
-        seen(TRACED);
-    }
-    for change in ProcessWide::now().changes(&process_wide) {
-        seen(&format!("the profiler has changed {change} of the process, and has not changed it back"));
-    }
-    raise_limits();
+/// The callbacks that have changed for good which signals their thread blocks.
+pub(super) fn changed_signals() -> BTreeSet<&'static str> {
+    MONITOR.get().map_or_else(BTreeSet::new, |monitor| monitor.lock().signals.changed_by())
 }
 
 /// Whether what the profiler leaves cannot be looked at.
 pub fn is_hidden() -> bool {
-    is_installed() && ProcessState::now().is_hidden()
+    is_installed() && ProcessState::now().is_none_or(|state| state.is_hidden())
 }
 
 /// A thread of the process has a tracer.
 pub const TRACED: &str = "the profiler lets a thread of the process be traced, as a debugger does (ptrace): each signal stops that thread until the tracer lets it go on";
 
 /// The profiler does what no clause is about.
-fn seen(message: &str) {
+pub(super) fn seen(message: &str) {
     write(&Line::Seen(message.to_owned()));
 }
 
@@ -254,6 +263,12 @@ pub fn answered(slot: &'static str, answer: HResult) {
     }
 }
 
+/// The profiler exercised a clause, but nobody could look at the process.
+pub fn not_seen(clause: &str) {
+    let message = "the process could not be looked at".to_owned();
+    write(&Line::Note { clause: clause.to_owned(), message });
+}
+
 /// Whether this run has broken a clause.
 pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
@@ -264,11 +279,7 @@ pub fn has_broken(clause: &str) -> bool {
 pub fn callback<R>(name: &'static str, call: impl FnOnce() -> R) -> R {
     let Some(monitor) = MONITOR.get() else { return call() };
     monitor.enter(name);
-    let blocked = system::blocked_signals();
     let answer = call();
-    if blocked != system::blocked_signals() {
-        seen(&format!("{name} changes which signals the runtime's thread blocks"));
-    }
     raise_limits();
     monitor.leave();
     answer
@@ -382,42 +393,6 @@ pub fn stays() {
     }
 }
 
-/// The profiler requests its detach with `ask`. Leftovers are collected first, since the requesting thread may end in the call.
-pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() -> HResult) -> HResult {
-    let Some(monitor) = MONITOR.get() else { return ask() };
-    let is_own = threads::os_threads().is_some_and(|os_threads| !os_threads.is_own());
-    let mut left = monitor.open_ways(is_own.then(threads::this_thread));
-    left.extend(ways_in().into_iter().map(|kind| Leftover { is_a_way_in: true, what: kind.to_owned() }));
-    // Every look comes before the request: the callback must return before the runtime looks for it.
-    let is_hidden = ProcessState::now().is_hidden();
-    let answer = ask();
-    if answer.is_success() {
-        if !is_hidden {
-            exercised("DET-04");
-        }
-        monitor.accepted(&left, is_own);
-    } else {
-        refused(answer);
-    }
-    answer
-}
-
-/// A detach was refused. An irreversible action of the profiler is its fault. Otherwise it may ask again.
-fn refused(answer: HResult) {
-    let cause = match answer {
-        HResult::CORPROF_E_IMMUTABLE_FLAGS_SET => "an immutable flag is in its event mask",
-        HResult::CORPROF_E_IRREVERSIBLE_INSTRUMENTATION_PRESENT => {
-            "it has set a hook, replaced a method's IL or asked for rejit"
-        }
-        _ => return,
-    };
-    let answer = answer.0;
-    let message = format!(
-        "the detach was refused (answered {answer:#x}): {cause}, which forbids every detach; a profiler that means to leave must never do that"
-    );
-    broken("DET-02", &message);
-}
-
 /// Accepted detach requests.
 pub fn asked() -> u32 {
     MONITOR.get().map_or(0, |monitor| monitor.asked.load(Ordering::SeqCst))
@@ -439,27 +414,26 @@ pub fn was_unmapped() {
     }
 }
 
+impl Baseline {
+    /// `None` if the observer did not answer.
+    pub(super) fn now() -> Option<Baseline> {
+        let (state, process_wide, tracers) = (ProcessState::now()?, ProcessWide::now()?, Tracers::now()?);
+        Some(Baseline { state, process_wide, tracers })
+    }
+}
+
 impl Monitor {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("no panic while locked")
     }
 
-    fn beyond(&self, asker: Option<u32>) -> Vec<Leftover> {
-        let (before, _) = self.before.lock().expect("no panic while locked").clone();
-        ProcessState::now().beyond(&before, asker)
+    pub(super) fn beyond(&self, asker: Option<u32>) -> Option<Vec<Leftover>> {
+        Some(ProcessState::now()?.beyond(&self.before.get()?.state, asker))
     }
 
-    /// What is open while the profiler asks for its detach. A child, or a handler, may be there for a moment only: another thread may wait
-    /// for the end of a child, as `system` does. So these count only if they stay.
-    fn open_ways(&self, asker: Option<u32>) -> Vec<Leftover> {
-        let mut left = self.beyond(asker);
-        let begun = Instant::now();
-        while left.iter().any(Leftover::may_pass) && begun.elapsed() < PASSING {
-            std::thread::sleep(BETWEEN_LOOKS);
-            let now = self.beyond(asker);
-            left.retain(|open| !open.may_pass() || now.contains(open));
-        }
-        left
+    /// Whether a callback runs on another thread.
+    pub(super) fn is_called_beside(&self, task: Task) -> bool {
+        self.lock().callbacks.iter().any(|(other, stack)| *other != task && !stack.is_empty())
     }
 
     fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
@@ -471,19 +445,18 @@ impl Monitor {
     }
 
     /// Threads that the profiler has started since [`begin`], by system thread ID.
-    fn threads(&self) -> BTreeMap<u32, String> {
-        let (before, _) = self.before.lock().expect("no panic while locked").clone();
-        before.new_threads()
+    fn threads(&self) -> Option<BTreeMap<u32, String>> {
+        self.before.get()?.state.new_threads()
     }
 
     /// The threads that ran when the unload began, and still run.
-    fn unloaded_under(&self) -> BTreeSet<String> {
-        let threads = self.threads();
-        self.lock().unload.left(&threads)
+    fn unloaded_under(&self) -> Option<BTreeSet<String>> {
+        let threads = self.threads()?;
+        Some(self.lock().unload.left(&threads))
     }
 
     fn unload_begins(&self, unmaps: bool) {
-        let threads = self.threads();
+        let Some(threads) = self.threads() else { return };
         let left = self.lock().unload.begins(&threads);
         if left.is_empty() {
             return self.end_unload();
@@ -506,7 +479,7 @@ impl Monitor {
         }
     }
 
-    fn callback_of(&self, task: Task) -> Option<&'static str> {
+    pub(super) fn callback_of(&self, task: Task) -> Option<&'static str> {
         self.lock().callbacks.get(&task).and_then(|stack| Some(stack.last()?.name))
     }
 
@@ -518,18 +491,28 @@ impl Monitor {
             self.writer.write(&Line::ShutsDown);
         }
         let task = schedule::current();
-        let called = Called { name, since: Instant::now(), thread: threads::this_thread() };
-        self.lock().callbacks.entry(task).or_default().push(called);
+        let blocked = system::blocked_signals();
+        let called = Called { name, since: Instant::now(), thread: threads::this_thread(), blocked };
+        let mut state = self.lock();
+        state.callbacks.entry(task).or_default().push(called);
+        if threads::is_own_thread() {
+            state.signals.enter(task, blocked);
+        }
+        drop(state);
         self.writer.seat(task.0, name);
     }
 
     fn leave(&self) {
         let task = schedule::current();
+        let blocked = system::blocked_signals();
         let outer = {
             let mut state = self.lock();
             let stack = state.callbacks.entry(task).or_default();
-            stack.pop();
-            stack.last().map(|called| called.name)
+            let (left, outer) = (stack.pop(), stack.last().map(|called| called.name));
+            if let Some(left) = left {
+                state.signals.leave(task, left.name, (left.blocked, blocked));
+            }
+            outer
         };
         self.writer.seat(task.0, outer.unwrap_or_default());
     }
@@ -552,23 +535,19 @@ impl Monitor {
         }
     }
 
-    fn accepted(&self, left: &[Leftover], is_own: bool) {
+    /// The detach request was accepted.
+    pub(super) fn accepted(&self) {
         self.asked.fetch_add(1, Ordering::SeqCst);
         system::asks();
         self.writer.write(&Line::AskedForDetach);
         exercised("DET-02");
-        for open in left.iter().filter(|left| left.is_a_way_in) {
-            let what = &open.what;
-            let message = format!(
-                "{what} was still there when the profiler asked for its detach; close it verifiably before asking"
-            );
-            broken("DET-04", &message);
-        }
-        if is_own {
-            self.lock().unload.asks(threads::this_thread());
-            exercised("DET-05");
-            self.hold();
-        }
+    }
+
+    /// The running thread, one of the profiler's own, has asked for it.
+    pub(super) fn has_asked(&self) {
+        self.lock().unload.asks(threads::this_thread());
+        exercised("DET-05");
+        self.hold();
     }
 
     /// Keeps the requesting thread in its call, so that the unload overtakes it. A thread whose library is unmapped never returns.

@@ -1,17 +1,25 @@
 //! A thread of the run with descriptors of its own: what it reads from the system does not depend on those of the profiler.
 //!
 //! A profiler may use up every descriptor of the process. Then nothing in `/proc` could be opened, and leftovers would look absent.
+//! No handler of the profiler runs on this thread: the profiler's descriptors do not exist here, so the handler could not work.
 
 use super::limits;
 use crate::schedule;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// The first descriptor that the observer closes. The others are the standard ones.
 const FIRST: libc::c_uint = 3;
-/// A longer look never ends: the process is dying.
-const LONGEST: Duration = Duration::from_secs(5);
+/// The longest wait for a look, in turns: while the whole machine is suspended, only one turn passes.
+const TURN: Duration = Duration::from_millis(50);
+const TURNS: u32 = 100;
+/// The turns for a look after one that did not come.
+const TURNS_IF_LATE: u32 = 1;
+
+/// The longest wait for a look.
+pub const LONGEST: Duration = TURN.saturating_mul(TURNS);
 
 type Look = Box<dyn FnOnce() + Send>;
 
@@ -20,12 +28,15 @@ static OBSERVER: OnceLock<Observer> = OnceLock::new();
 struct Observer {
     looks: Mutex<Sender<Look>>,
     process: u32,
+    /// The last look did not come in time.
+    is_late: AtomicBool,
 }
 
 /// Starts the observer. Without it, the running thread looks itself.
 pub fn begin() {
-    let (looks, wanted) = channel::<Look>();
+    let (observer, wanted) = Observer::new();
     schedule::spawn("the observer of the laboratory", move || {
+        block_signals();
         // SAFETY: takes numbers only. From here on, this thread has a table of its own; nothing of ours in it is used.
         let answer = unsafe {
             libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
@@ -40,22 +51,73 @@ pub fn begin() {
         }
     });
     // The first and only call.
-    let _ = OBSERVER.set(Observer { looks: Mutex::new(looks), process: std::process::id() });
+    let _ = OBSERVER.set(observer);
 }
 
-/// Lets the observer look, and waits for its answer.
-pub fn look<T: Default + Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
+/// Lets the observer look, and waits for its answer. `None` if it did not come in time: that says nothing.
+pub fn look<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     // A copy of the run that the profiler has forked has no observer.
-    let Some(observer) = OBSERVER.get().filter(|observer| observer.process == std::process::id()) else {
-        return look();
-    };
-    let (answer, answered) = channel();
-    let look: Look = Box::new(move || {
-        limits::raise_lowered();
-        // The asking thread waits for it.
-        let _ = answer.send(look());
-    });
-    // The observer ends with the process.
-    let _ = observer.looks.lock().expect("no panic while locked").send(look);
-    answered.recv_timeout(LONGEST).unwrap_or_default()
+    match OBSERVER.get().filter(|observer| observer.process == std::process::id()) {
+        Some(observer) => observer.look(look, TURNS),
+        None => Some(look()),
+    }
+}
+
+impl Observer {
+    fn new() -> (Observer, Receiver<Look>) {
+        let (looks, wanted) = channel::<Look>();
+        (Observer { looks: Mutex::new(looks), process: std::process::id(), is_late: AtomicBool::new(false) }, wanted)
+    }
+
+    fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static, turns: u32) -> Option<T> {
+        let (answer, answered) = channel();
+        let look: Look = Box::new(move || {
+            limits::raise_lowered();
+            // The asking thread may not wait any more.
+            let _ = answer.send(look());
+        });
+        // If the observer has ended, no answer comes.
+        let _ = self.looks.lock().expect("no panic while locked").send(look);
+        let turns = if self.is_late.load(Ordering::SeqCst) { TURNS_IF_LATE } else { turns };
+        let answer = (0..turns).find_map(|_| match answered.recv_timeout(TURN) {
+            Ok(answer) => Some(Some(answer)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(None),
+        });
+        let answer = answer.flatten();
+        self.is_late.store(answer.is_none(), Ordering::SeqCst);
+        answer
+    }
+}
+
+fn block_signals() {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a local set.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: a local set; the old one is not wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_does_not_come_is_no_answer_and_the_next_one_is() {
+        let (observer, wanted) = Observer::new();
+        assert_eq!(observer.look(|| 1, 1), None);
+        let observing = std::thread::spawn(move || wanted.into_iter().for_each(|look| look()));
+        while observer.look(|| 2, 1) != Some(2) {}
+        assert_eq!(observer.look(|| 3, TURNS), Some(3));
+        drop(observer);
+        observing.join().expect("it ends");
+    }
+
+    #[test]
+    fn an_observer_that_has_ended_gives_no_answer() {
+        let (observer, wanted) = Observer::new();
+        drop(wanted);
+        assert_eq!(observer.look(|| 1, TURNS), None);
+    }
 }

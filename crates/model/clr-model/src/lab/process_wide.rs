@@ -1,6 +1,7 @@
 //! What belongs to the whole process, and what a profiler has changed there: working directory, file mask, limits.
 
 use super::{limits, observer};
+use crate::schedule::threads::os_threads;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -10,25 +11,20 @@ pub struct ProcessWide {
     folder: Option<String>,
     file_mask: Option<String>,
     limits: BTreeMap<&'static str, u64>,
-    /// Threads whose system calls are filtered.
-    filtered: usize,
+    /// The filters of system calls (seccomp) on the runtime's thread that has the most. The laboratory may run under some itself.
+    filters: u64,
 }
 
 impl ProcessWide {
-    /// Reads it.
-    pub fn now() -> ProcessWide {
+    /// Reads it. `None` if the observer did not answer.
+    pub fn now() -> Option<ProcessWide> {
         let limits = limits::soft().into();
-        let (folder, file_mask, filtered) = observer::look(|| {
+        let (folder, file_mask, filters) = observer::look(|| {
             let folder = fs::read_link("/proc/self/cwd").ok().map(|folder| folder.to_string_lossy().into_owned());
             let file_mask = field("/proc/self/status", "Umask:");
-            let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-            let is_filtered = |task: &fs::DirEntry| {
-                let path = task.path().join("status");
-                field(&path.to_string_lossy(), "Seccomp:").is_some_and(|mode| mode != "0")
-            };
-            (folder, file_mask, tasks.filter(is_filtered).count())
-        });
-        ProcessWide { folder, file_mask, limits, filtered }
+            (folder, file_mask, own_threads().into_iter().filter_map(filters).max().unwrap_or_default())
+        })?;
+        Some(ProcessWide { folder, file_mask, limits, filters })
     }
 
     /// What was changed since `before`.
@@ -44,11 +40,22 @@ impl ProcessWide {
             self.limits.iter().filter(|(name, limit)| before.limits.get(*name).is_some_and(|one| one != *limit));
         let changed = changed.filter(|(name, _)| !limits::was_lowered(name));
         changes.extend(changed.map(|(name, _)| format!("the limit {name}")));
-        if self.filtered > before.filtered {
+        if self.filters > before.filters {
             changes.push("the system calls that threads may make (seccomp)".to_owned());
         }
         changes
     }
+}
+
+/// The threads of the runtime's side, also ended ones. The profiler may filter the system calls of its own threads.
+fn own_threads() -> Vec<u32> {
+    os_threads().map_or_else(Vec::new, |os_threads| os_threads.with_own_threads(<[u32]>::to_vec))
+}
+
+/// The number of filters of a thread. Kernels before 5.9 only say whether there are any.
+fn filters(thread: u32) -> Option<u64> {
+    let path = format!("/proc/self/task/{thread}/status");
+    field(&path, "Seccomp_filters:").or_else(|| field(&path, "Seccomp:"))?.parse().ok()
 }
 
 /// A field of a status file.

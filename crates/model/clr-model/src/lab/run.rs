@@ -6,7 +6,7 @@ use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter, SHUTDOWN};
 use super::recorder::{self, Recorder};
-use super::{leftovers, limits, monitor, system};
+use super::{around, leftovers, limits, monitor, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -185,25 +185,27 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     match order.mode {
         LoadMode::Attach => {
             run.start_program();
-            monitor::begin();
+            monitor::begin().inspect_err(|why| monitor::failed(why))?;
             run.live(order.class, life);
         }
         LoadMode::FromStart => {
-            monitor::begin();
+            monitor::begin().inspect_err(|why| monitor::failed(why))?;
             run.live_from_start(order.class, life);
         }
     }
     // A constructor that hangs holds the linker's lock, for which a look could wait.
     let hangs = !monitor::callbacks(LONGEST / 2).is_empty();
     if !hangs {
-        monitor::look_for_closed_descriptors();
+        around::look_for_closed_descriptors();
     }
     // From here on, no call of the profiler is a finding: the other looks take longer than the exit of a process.
     schedule::stop();
     if !hangs {
-        monitor::look_around();
+        around::look();
     }
-    run.let_the_program_end();
+    if run.let_the_program_end() {
+        around::look_at_signals();
+    }
     monitor::exercised("MOD-01");
     monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
     // The process exits now. The profiler may have closed descriptors of the run: closing them again would abort it.
@@ -325,10 +327,11 @@ impl Run {
         for clause in ["DET-07", "DET-10", "DET-20", "DET-21", "DET-22"] {
             monitor::exercised(clause);
         }
-        if !monitor::is_hidden() {
+        if self.check_leftovers() {
             monitor::exercised("DET-14");
+        } else {
+            monitor::not_seen("DET-14");
         }
-        self.check_leftovers();
         true
     }
 
@@ -345,22 +348,22 @@ impl Run {
         }
     }
 
-    /// The runtime has released the library: no leftovers are allowed.
-    fn check_leftovers(&self) {
+    /// The runtime has released the library: no leftovers are allowed. Returns whether all that there is could be looked at.
+    fn check_leftovers(&self) -> bool {
         if monitor::has_broken("DET-05") {
             // The requesting thread is kept: continuing it would crash.
-            return;
+            return !monitor::is_hidden();
         }
         check_unload();
-        if !until(LAST_INSTRUCTIONS, || !self.is_mapped()) {
+        if !until(LAST_INSTRUCTIONS, || self.mapped() == Some(false)) && self.is_mapped() {
             let why = ElfFacts::of(&self.order.library).why_it_stays();
             let why = why
                 .as_deref()
                 .unwrap_or("a reference of its own was not given back, or a destructor of a thread pins it");
             monitor::broken("DET-14", &format!("the library is still mapped after its unload: {why}"));
         }
-        if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_empty()) {
-            for left in monitor::leftovers() {
+        if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_some_and(|left| left.is_empty())) {
+            for left in monitor::leftovers().unwrap_or_default() {
                 monitor::broken("DET-14", &format!("{} is still there after the unload", left.what));
             }
         }
@@ -370,6 +373,7 @@ impl Run {
         if self.runtime.enumerators.count() > 0 {
             monitor::broken("DET-14", "an enumerator of the runtime's was never released");
         }
+        self.mapped().is_some() && !monitor::is_hidden()
     }
 
     fn again(&self, class: u128) {
@@ -415,14 +419,13 @@ impl Run {
         }
     }
 
-    /// At its end, a thread runs the destructors of its values: a profiler may have left some.
-    fn let_the_program_end(&self) {
+    /// At its end, a thread runs the destructors of its values: a profiler may have left some. False if threads of the program still run.
+    fn let_the_program_end(&self) -> bool {
         let threads = threads::os_threads();
         let of = |task: &Task| threads.and_then(|threads| threads.thread_of(*task));
-        until(LAST_INSTRUCTIONS, || {
-            !monitor::callbacks(Duration::ZERO).is_empty()
-                || !self.program.iter().filter_map(of).any(leftovers::is_alive)
-        });
+        let has_ended = || !self.program.iter().filter_map(of).any(leftovers::is_alive);
+        until(LAST_INSTRUCTIONS, || !monitor::callbacks(LAST_INSTRUCTIONS / 2).is_empty() || has_ended());
+        has_ended()
     }
 
     pub(super) fn report_hangs(&self) {
@@ -450,8 +453,13 @@ impl Run {
         }
     }
 
+    /// Whether the library is mapped, as far as is known.
     pub(super) fn is_mapped(&self) -> bool {
-        library_file::range(&self.order.library).is_some()
+        self.mapped() == Some(true)
+    }
+
+    fn mapped(&self) -> Option<bool> {
+        library_file::range(&self.order.library).map(|range| range.is_some())
     }
 }
 

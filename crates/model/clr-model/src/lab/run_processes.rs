@@ -3,7 +3,7 @@
 //! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
 //! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
 
-use super::leftovers::{threads_of, tracer};
+use super::tracers::{threads_of, tracer};
 use crate::schedule::threads::this_thread;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! From the detach request to the unload: sealing, evacuation of callbacks, the end.
 
 use super::{Entry, Profiler, Runtime, Status};
-use crate::lab::monitor;
+use crate::lab::{monitor, request};
 use crate::mutation;
 use crate::schedule::{self, MILLISECOND};
 use corprof::HResult;
@@ -128,6 +128,7 @@ impl Runtime {
             }
             monitor::settle(|| profiler.is_quiet());
             self.check_kept_metadata(profiler);
+            request::callbacks_have_returned();
             self.unload(profiler);
             done += usize::from(counts_wrongly);
         }

@@ -3,7 +3,7 @@
 use super::{
     Answer, DONE, INSUFFICIENT_BUFFER, Server, answer_list, answer_text, args, invalid_if, text, write_answers,
 };
-use crate::lab::monitor;
+use crate::lab::request;
 use corprof::HResult;
 use std::ptr::null_mut;
 
@@ -11,7 +11,7 @@ impl Server {
     pub(super) unsafe fn request_profiler_detach(&self, args: args::RequestProfilerDetach) -> Answer {
         let (runtime, profiler) = self.both()?;
         let ask = || runtime.request_detach(&profiler, args.dwExpectedCompletionMilliseconds);
-        Ok(monitor::detach(|| profiler.library.ways_in(), ask))
+        Ok(request::detach(|| profiler.library.ways_in(), ask))
     }
 
     pub(super) unsafe fn get_runtime_information(&self, args: args::GetRuntimeInformation) -> Answer {
