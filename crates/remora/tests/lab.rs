@@ -126,7 +126,11 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     let session = run_fault("leaves-session");
     let broken: BTreeSet<&str> = session.broken().into_iter().map(|(clause, _)| clause).collect();
     holds!([DET_04 DET_14] sim, broken.contains("DET-04") && broken.contains("DET-14"), "{:#?}", session.findings);
-    assert!(broken.is_subset(&BTreeSet::from(["DET-04", "DET-05", "DET-07", "DET-14", "MOD-01"])), "{:#?}", session.findings);
+    assert!(
+        broken.is_subset(&BTreeSet::from(["DET-04", "DET-05", "DET-07", "DET-14", "MOD-01"])),
+        "{:#?}",
+        session.findings
+    );
 }
 
 #[test]

@@ -375,13 +375,19 @@ fn killed_when(reached: impl Fn(&mut Recording, &Target)) {
             let recorder = recording.remora().pid();
             drop(recording.kill());
             let has_left = |target: &Target| Facts::of(target.pid()).remora().is_empty();
-            until("the agent has left, or the target has ended", || !target.is_alive() || has_left(&target));
+            until("the agent has left, or the target has ended", || !lives(&mut target) || has_left(&target));
             // Its trigger has exited; nobody told it that nobody waits for it.
-            holds!(ATT_01 clr rem, target.is_alive(), "the trigger was process {recorder}");
+            holds!(ATT_01 clr rem, lives(&mut target), "the trigger was process {recorder}");
             leaves_by_itself(runtime, &mut target, &before);
         }
         records_again(&target);
     });
+}
+
+/// Whether it is there and has memory: a process that ends loses its mappings first, and then looks as if the agent had left.
+fn lives(target: &mut Target) -> bool {
+    let maps = std::fs::read(format!("/proc/{}/maps", target.pid()));
+    target.is_alive() && maps.is_ok_and(|maps| !maps.is_empty())
 }
 
 /// The agent notices the closed connection, and detaches. The time is printed, not tested.

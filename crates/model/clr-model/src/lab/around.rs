@@ -2,6 +2,7 @@
 
 use super::monitor::{self, TRACED, seen};
 use super::{limits, system};
+use crate::schedule::Task;
 
 /// Looks for descriptors that are gone. The runtime's side must not have closed its own yet.
 pub fn look_for_closed_descriptors() {
@@ -29,9 +30,9 @@ pub fn look() {
     monitor::raise_limits();
 }
 
-/// Looks at the signals that the runtime's threads block. No callback may still come that changes them back.
-pub fn look_at_signals() {
-    for callback in monitor::changed_signals() {
+/// Looks at the signals that the runtime's threads block. These are the program's.
+pub fn look_at_signals(program: &[Task]) {
+    for callback in monitor::changed_signals(program) {
         seen(&format!(
             "{callback} changes which signals the runtime's thread blocks, and no later callback changes it back"
         ));

@@ -186,8 +186,15 @@ pub fn has_failed() -> bool {
 }
 
 /// The callbacks that have changed for good which signals their thread blocks.
-pub(super) fn changed_signals() -> BTreeSet<&'static str> {
-    MONITOR.get().map_or_else(BTreeSet::new, |monitor| monitor.lock().signals.changed_by())
+pub(super) fn changed_signals(program: &[Task]) -> BTreeSet<&'static str> {
+    MONITOR.get().map_or_else(BTreeSet::new, |monitor| monitor.lock().signals.changed_by(program))
+}
+
+/// The profiler has detached.
+pub fn has_left() {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.lock().signals.end();
+    }
 }
 
 /// Whether what the profiler leaves cannot be looked at.
@@ -496,7 +503,7 @@ impl Monitor {
         let mut state = self.lock();
         state.callbacks.entry(task).or_default().push(called);
         if threads::is_own_thread() {
-            state.signals.enter(task, blocked);
+            state.signals.enter(task, name, blocked);
         }
         drop(state);
         self.writer.seat(task.0, name);

@@ -202,10 +202,9 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     schedule::stop();
     if !hangs {
         around::look();
+        around::look_at_signals(&run.program);
     }
-    if run.let_the_program_end() {
-        around::look_at_signals();
-    }
+    run.let_the_program_end();
     monitor::exercised("MOD-01");
     monitor::end(!monitor::callbacks(LONGEST / 2).is_empty());
     // The process exits now. The profiler may have closed descriptors of the run: closing them again would abort it.
@@ -324,6 +323,7 @@ impl Run {
             self.report_hangs();
             return false;
         }
+        monitor::has_left();
         for clause in ["DET-07", "DET-10", "DET-20", "DET-21", "DET-22"] {
             monitor::exercised(clause);
         }
@@ -419,13 +419,14 @@ impl Run {
         }
     }
 
-    /// At its end, a thread runs the destructors of its values: a profiler may have left some. False if threads of the program still run.
-    fn let_the_program_end(&self) -> bool {
+    /// At its end, a thread runs the destructors of its values: a profiler may have left some.
+    fn let_the_program_end(&self) {
         let threads = threads::os_threads();
         let of = |task: &Task| threads.and_then(|threads| threads.thread_of(*task));
-        let has_ended = || !self.program.iter().filter_map(of).any(leftovers::is_alive);
-        until(LAST_INSTRUCTIONS, || !monitor::callbacks(LAST_INSTRUCTIONS / 2).is_empty() || has_ended());
-        has_ended()
+        until(LAST_INSTRUCTIONS, || {
+            !monitor::callbacks(Duration::ZERO).is_empty()
+                || !self.program.iter().filter_map(of).any(leftovers::is_alive)
+        });
     }
 
     pub(super) fn report_hangs(&self) {

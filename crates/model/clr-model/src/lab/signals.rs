@@ -8,7 +8,11 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The masks of the threads.
 #[derive(Debug, Default)]
-pub struct SignalMasks(HashMap<Task, Mask>);
+pub struct SignalMasks {
+    threads: HashMap<Task, Mask>,
+    /// Callbacks whose change nothing took back.
+    stayed: BTreeSet<&'static str>,
+}
 
 #[derive(Debug)]
 struct Mask {
@@ -19,14 +23,15 @@ struct Mask {
 }
 
 impl SignalMasks {
-    /// A callback begins.
-    pub fn enter(&mut self, task: Task, now: BlockedSignals) {
-        self.0.entry(task).or_insert(Mask { first: now, changed_by: None });
+    /// A callback begins. If it has changed the mask before, nothing took that back.
+    pub fn enter(&mut self, task: Task, callback: &'static str, now: BlockedSignals) {
+        let mask = self.threads.entry(task).or_insert(Mask { first: now, changed_by: None });
+        self.stayed.extend(mask.changed_by.filter(|changed_by| *changed_by == callback));
     }
 
     /// It has returned.
     pub fn leave(&mut self, task: Task, callback: &'static str, (before, now): (BlockedSignals, BlockedSignals)) {
-        let Some(mask) = self.0.get_mut(&task) else { return };
+        let Some(mask) = self.threads.get_mut(&task) else { return };
         if now == mask.first {
             mask.changed_by = None;
         } else if now != before {
@@ -34,9 +39,16 @@ impl SignalMasks {
         }
     }
 
-    /// The callbacks whose change has stayed.
-    pub fn changed_by(&self) -> BTreeSet<&'static str> {
-        self.0.values().filter_map(|mask| mask.changed_by).collect()
+    /// The profiler gets no callbacks any more in which it could take something back.
+    pub fn end(&mut self) {
+        self.stayed.extend(self.threads.values().filter_map(|mask| mask.changed_by));
+    }
+
+    /// The callbacks whose change has stayed, now that the process exits. Threads of the program may be between two callbacks: then the
+    /// second one never came.
+    pub fn changed_by(&self, program: &[Task]) -> BTreeSet<&'static str> {
+        let others = self.threads.iter().filter(|(task, _)| !program.contains(task));
+        others.filter_map(|(_, mask)| mask.changed_by).chain(self.stayed.iter().copied()).collect()
     }
 }
 
@@ -44,17 +56,36 @@ impl SignalMasks {
 mod tests {
     use super::*;
 
+    const ONE: Task = Task(1);
+    const OTHER: Task = Task(2);
+
+    fn call(masks: &mut SignalMasks, callback: &'static str, before: BlockedSignals, now: BlockedSignals) {
+        masks.enter(ONE, callback, before);
+        masks.leave(ONE, callback, (before, now));
+    }
+
     #[test]
     fn a_change_counts_until_a_callback_of_the_same_thread_changes_it_back() {
-        let (mut masks, one, other) = (SignalMasks::default(), Task(1), Task(2));
-        masks.enter(one, 1);
-        masks.leave(one, "Started", (1, 3));
-        assert_eq!(masks.changed_by(), BTreeSet::from(["Started"]));
-        masks.enter(other, 3);
-        masks.leave(other, "Other", (3, 3));
-        assert_eq!(masks.changed_by(), BTreeSet::from(["Started"]));
-        masks.enter(one, 3);
-        masks.leave(one, "Finished", (3, 1));
-        assert_eq!(masks.changed_by(), BTreeSet::new());
+        let mut masks = SignalMasks::default();
+        call(&mut masks, "Started", 1, 3);
+        assert_eq!(masks.changed_by(&[]), BTreeSet::from(["Started"]));
+        masks.enter(OTHER, "Other", 3);
+        masks.leave(OTHER, "Other", (3, 3));
+        assert_eq!(masks.changed_by(&[]), BTreeSet::from(["Started"]));
+        call(&mut masks, "Finished", 3, 1);
+        assert_eq!(masks.changed_by(&[]), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_change_on_a_thread_of_the_program_counts_if_its_callback_comes_again_or_none_can_come() {
+        let mut masks = SignalMasks::default();
+        call(&mut masks, "Started", 1, 3);
+        assert_eq!(masks.changed_by(&[ONE]), BTreeSet::new());
+        call(&mut masks, "Started", 3, 3);
+        assert_eq!(masks.changed_by(&[ONE]), BTreeSet::from(["Started"]));
+        let mut masks = SignalMasks::default();
+        call(&mut masks, "Started", 1, 3);
+        masks.end();
+        assert_eq!(masks.changed_by(&[ONE]), BTreeSet::from(["Started"]));
     }
 }
