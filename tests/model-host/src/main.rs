@@ -57,11 +57,9 @@ fn main() -> ExitCode {
     {
         diagnostics::hold(release, listener);
     }
-    let started = own_library().and_then(|library| host::start(runtime_version, SEED, environment, &library));
-    let runtime = match started {
-        Ok(runtime) => runtime,
-        Err(error) => return refused(&format!("the runtime has no library: {error}")),
-    };
+    // Who may not write beside the program has none.
+    let library = own_library().ok();
+    let runtime = host::start(runtime_version, SEED, environment, library.as_deref());
     if let Some(listener) = listener {
         diagnostics::serve(&runtime, listener);
     }

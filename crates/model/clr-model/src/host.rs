@@ -34,24 +34,24 @@ const IMAGE: usize = 0x1_0000;
 pub type Environment = BTreeMap<String, String>;
 
 /// Starts the process's runtime, with the profiler that the environment names. Call it once. `own_library` is the path of
-/// [`write_own_library`](crate::runtime::write_own_library).
-///
-/// # Errors
-/// The runtime's own library cannot be mapped.
+/// [`write_own_library`](crate::runtime::write_own_library), if profilers are to find the runtime's library.
 pub fn start(
     runtime_version: RuntimeVersion,
     seed: u64,
     environment: Environment,
-    own_library: &Path,
-) -> std::io::Result<Arc<Runtime>> {
+    own_library: Option<&Path>,
+) -> Arc<Runtime> {
     threads::use_os_threads_at(seed, COMPRESSION);
     give_the_heap_memory();
-    map_own_library(own_library)?;
+    if let Some(path) = own_library {
+        // In a folder that forbids execution, profilers do not find it.
+        let _ = map_own_library(path);
+    }
     let faults = Arc::new(Faults::default());
     let gc_mode = gc_mode(runtime_version, &environment);
     let process = Arc::new(OwnProcess { environment, faults: faults.clone() });
     let config = RuntimeConfig { gc_mode, process, ..RuntimeConfig::of(runtime_version) };
-    Ok(Runtime::start_in(runtime_version, faults, config))
+    Runtime::start_in(runtime_version, faults, config)
 }
 
 /// Maps an empty image under a name that the mappings show, for [`Runtime::load_image`]. It stays mapped. Returns its start.

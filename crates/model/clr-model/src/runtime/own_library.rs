@@ -29,11 +29,23 @@ static RUNTIMES: OnceLock<Mutex<Vec<Weak<Runtime>>>> = OnceLock::new();
 /// The system's.
 pub fn write_own_library(folder: &Path) -> io::Result<PathBuf> {
     let path = folder.join(NAME);
-    // Who finds it finds all of it.
+    let bytes = Image::new().bytes;
+    // A process that has mapped it sees a replaced file as a deleted one.
+    if fs::read(&path).is_ok_and(|there| there == bytes) {
+        return Ok(path);
+    }
+    // Who finds it finds all of it, and of several writers the first one counts.
     let unfinished = folder.join(format!("{NAME}.{}", std::process::id()));
-    fs::write(&unfinished, Image::new().bytes)?;
-    fs::rename(&unfinished, &path)?;
-    Ok(path)
+    fs::write(&unfinished, bytes)?;
+    let finished = match path.exists() {
+        true => fs::rename(&unfinished, &path),
+        false => fs::hard_link(&unfinished, &path).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Ok(()),
+            _ => Err(error),
+        }),
+    };
+    let _ = fs::remove_file(&unfinished);
+    finished.map(|()| path)
 }
 
 /// Maps the library of [`write_own_library`], whose file should stay there as long as the process: profilers find its path. Call it once in a
