@@ -9,30 +9,34 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 type Resource = libc::__rlimit_resource_t;
 
-/// Every limit, with its name.
-const LIMITS: [(Resource, &str); 16] = [
-    (libc::RLIMIT_AS, "RLIMIT_AS"),
-    (libc::RLIMIT_CORE, "RLIMIT_CORE"),
-    (libc::RLIMIT_CPU, "RLIMIT_CPU"),
-    (libc::RLIMIT_DATA, "RLIMIT_DATA"),
-    (libc::RLIMIT_FSIZE, "RLIMIT_FSIZE"),
-    (libc::RLIMIT_LOCKS, "RLIMIT_LOCKS"),
-    (libc::RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK"),
-    (libc::RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE"),
-    (libc::RLIMIT_NICE, "RLIMIT_NICE"),
-    (libc::RLIMIT_NOFILE, "RLIMIT_NOFILE"),
-    (libc::RLIMIT_NPROC, "RLIMIT_NPROC"),
-    (libc::RLIMIT_RSS, "RLIMIT_RSS"),
-    (libc::RLIMIT_RTPRIO, "RLIMIT_RTPRIO"),
-    (libc::RLIMIT_RTTIME, "RLIMIT_RTTIME"),
-    (libc::RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING"),
-    (libc::RLIMIT_STACK, "RLIMIT_STACK"),
-];
+/// What the model needs a limit for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    None,
+    Memory,
+    /// Descriptors or threads.
+    Other,
+}
 
-/// Those that the model needs.
-const NEEDED: [usize; 4] = [0, 3, 9, 10];
-/// Those of memory.
-const OF_MEMORY: [usize; 2] = [0, 3];
+/// Every limit, with its name.
+const LIMITS: [(Resource, &str, Need); 16] = [
+    (libc::RLIMIT_AS, "RLIMIT_AS", Need::Memory),
+    (libc::RLIMIT_CORE, "RLIMIT_CORE", Need::None),
+    (libc::RLIMIT_CPU, "RLIMIT_CPU", Need::None),
+    (libc::RLIMIT_DATA, "RLIMIT_DATA", Need::Memory),
+    (libc::RLIMIT_FSIZE, "RLIMIT_FSIZE", Need::None),
+    (libc::RLIMIT_LOCKS, "RLIMIT_LOCKS", Need::None),
+    (libc::RLIMIT_MEMLOCK, "RLIMIT_MEMLOCK", Need::None),
+    (libc::RLIMIT_MSGQUEUE, "RLIMIT_MSGQUEUE", Need::None),
+    (libc::RLIMIT_NICE, "RLIMIT_NICE", Need::None),
+    (libc::RLIMIT_NOFILE, "RLIMIT_NOFILE", Need::Other),
+    (libc::RLIMIT_NPROC, "RLIMIT_NPROC", Need::Other),
+    (libc::RLIMIT_RSS, "RLIMIT_RSS", Need::None),
+    (libc::RLIMIT_RTPRIO, "RLIMIT_RTPRIO", Need::None),
+    (libc::RLIMIT_RTTIME, "RLIMIT_RTTIME", Need::None),
+    (libc::RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING", Need::None),
+    (libc::RLIMIT_STACK, "RLIMIT_STACK", Need::None),
+];
 
 /// In a message of the model's that it has no memory, thread or descriptor: error codes as Rust shows them, in two ways.
 const WANTS: [&str; 7] =
@@ -51,7 +55,7 @@ pub fn begin() {
     let _ = BEFORE.set(now());
 }
 
-/// All limits, in an order of their own.
+/// The soft value of every limit, with its name.
 pub fn soft() -> [(&'static str, u64); LIMITS.len()] {
     from_fn(|place| (LIMITS[place].1, limit(LIMITS[place].0).rlim_cur))
 }
@@ -75,7 +79,7 @@ pub fn newly_lowered() -> Vec<(&'static str, u64)> {
 
 /// Whether the profiler has lowered this needed limit.
 pub fn was_lowered(name: &str) -> bool {
-    LIMITS.iter().position(|(_, known)| *known == name).is_some_and(is_noted)
+    LIMITS.iter().position(|(_, known, _)| *known == name).is_some_and(is_noted)
 }
 
 /// Whether the profiler has lowered a limit that the run needs. A signal handler may ask.
@@ -86,7 +90,7 @@ pub fn is_limited() -> bool {
 /// Whether the system does not let a limit of memory be raised again: then nothing more can be loaded.
 pub fn forbid_memory() -> bool {
     raise_lowered();
-    lowered().any(|place| OF_MEMORY.contains(&place))
+    lowered().any(|place| LIMITS[place].2 == Need::Memory)
 }
 
 /// Whether this is a message of the model's that it has no memory, thread or descriptor.
@@ -106,14 +110,14 @@ fn is_noted(place: usize) -> bool {
 }
 
 fn now() -> [libc::rlimit; LIMITS.len()] {
-    LIMITS.map(|(resource, _)| limit(resource))
+    LIMITS.map(|(resource, ..)| limit(resource))
 }
 
 fn lowered() -> impl Iterator<Item = usize> {
     let before = BEFORE.get();
     let is_lower =
         move |place: &usize| before.is_some_and(|before| limit(LIMITS[*place].0).rlim_cur < before[*place].rlim_cur);
-    NEEDED.into_iter().filter(is_lower)
+    (0..LIMITS.len()).filter(|place| LIMITS[*place].2 != Need::None).filter(is_lower)
 }
 
 /// As high as before, or as high as the system allows.

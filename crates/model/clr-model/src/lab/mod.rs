@@ -27,6 +27,7 @@ pub(crate) mod monitor;
 mod observer;
 pub mod output;
 pub mod page;
+mod proc_file;
 mod process_wide;
 mod recorder;
 mod report;

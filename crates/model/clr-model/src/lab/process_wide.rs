@@ -1,5 +1,6 @@
 //! What belongs to the whole process, and what a profiler has changed there: working directory, file mask, limits.
 
+use super::proc_file::field;
 use super::{limits, observer};
 use crate::schedule::threads::os_threads;
 use std::collections::BTreeMap;
@@ -56,10 +57,4 @@ fn own_threads() -> Vec<u32> {
 fn filters(thread: u32) -> Option<u64> {
     let path = format!("/proc/self/task/{thread}/status");
     field(&path, "Seccomp_filters:").or_else(|| field(&path, "Seccomp:"))?.parse().ok()
-}
-
-/// A field of a status file.
-fn field(path: &str, name: &str) -> Option<String> {
-    let status = fs::read_to_string(path).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
 }

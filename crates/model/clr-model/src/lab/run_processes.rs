@@ -3,6 +3,7 @@
 //! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
 //! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
 
+use super::proc_file::field;
 use super::tracers::{threads_of, tracer};
 use crate::schedule::threads::this_thread;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -88,13 +89,14 @@ impl Run<'_> {
     }
 
     fn handles_crashes(&self) -> bool {
-        let handled = field(self.pid, "status", "SigCgt:").and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let handled = field(&format!("/proc/{}/status", self.pid), "SigCgt:")
+            .and_then(|mask| u64::from_str_radix(&mask, 16).ok());
         handled.is_some_and(|handled| handled & HANDLED == HANDLED)
     }
 
     /// Its limit of CPU time in seconds, if it has reached one that the laboratory does not have.
     pub fn reached_time_limit(&self) -> Option<u64> {
-        let limits = field(self.pid, "limits", "Max cpu time")?;
+        let limits = field(&format!("/proc/{}/limits", self.pid), "Max cpu time")?;
         let limit = limits.split_ascii_whitespace().next()?.parse().ok()?;
         let own = rustix::process::getrlimit(rustix::process::Resource::Cpu).current;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
@@ -106,8 +108,8 @@ impl Run<'_> {
         (own.is_none_or(|own| limit < own) && used >= limit).then_some(limit)
     }
 
-    /// Lets the threads go that have made this thread their tracer (PTRACE_TRACEME): without a debugger nothing would let them go on after a
-    /// signal, and nothing would let the process end. Returns whether there were any.
+    /// Lets threads go on that have made this thread their tracer (PTRACE_TRACEME). A signal stops such a thread until its tracer acts, and then
+    /// the process cannot end. Returns whether there were any.
     pub fn release_traced(&self) -> bool {
         let (own, run) = (this_thread(), self.pid.as_raw_nonzero().get());
         let threads = threads_of(run.unsigned_abs());
@@ -184,12 +186,6 @@ fn program(pid: Pid) -> Option<(u64, u64)> {
 fn name(pid: Pid) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
-}
-
-/// The rest of a line in a file of a process.
-fn field(pid: Pid, file: &str, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
 }
 
 /// The children of every thread of this process.

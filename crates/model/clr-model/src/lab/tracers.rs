@@ -3,6 +3,7 @@
 //! The whole laboratory may run under a tracer, such as `strace`. That one is no fault of the profiler.
 
 use super::observer;
+use super::proc_file::field;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::parent_id;
@@ -35,7 +36,7 @@ fn tracers() -> BTreeSet<u32> {
 
 /// The thread that traces a thread; 0 if none does.
 pub fn tracer(process: u32, thread: u32) -> Option<u32> {
-    field(&format!("/proc/{process}/task/{thread}/status"), "TracerPid:")
+    number(&format!("/proc/{process}/task/{thread}/status"), "TracerPid:")
 }
 
 /// The threads of a process.
@@ -47,14 +48,13 @@ pub fn threads_of(process: u32) -> Vec<u32> {
 /// Whether a thread belongs to a process or to one of its descendants.
 fn descends(thread: u32, ancestor: u32) -> bool {
     let status = |thread: u32| format!("/proc/{thread}/status");
-    let parent = |thread: &u32| field(&status(*thread), "PPid:").filter(|parent| *parent != 0);
+    let parent = |thread: &u32| number(&status(*thread), "PPid:").filter(|parent| *parent != 0);
     let chain = std::iter::successors(Some(thread), parent).take(MOST_ANCESTORS);
-    chain.into_iter().any(|thread| field(&status(thread), "Tgid:") == Some(ancestor))
+    chain.into_iter().any(|thread| number(&status(thread), "Tgid:") == Some(ancestor))
 }
 
-fn field(path: &str, name: &str) -> Option<u32> {
-    let status = fs::read_to_string(path).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+fn number(path: &str, name: &str) -> Option<u32> {
+    field(path, name)?.parse().ok()
 }
 
 #[cfg(test)]
