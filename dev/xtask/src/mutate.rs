@@ -17,12 +17,13 @@ use breaks::{AGENT, Break, LIVE, MODEL, Side};
 use page::Noticed;
 pub use page::check;
 use sources::BrokenCopy;
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
 
-/// nextest's profile for these runs.
-const PROFILE: &str = "mutations";
+/// nextest's profiles for these runs. Each writes its own report, so as many breaks are tested at a time: many of their tests wait.
+const PROFILES: [&str; 2] = ["mutations", "mutations-beside"];
 /// The tests of the mutation list itself: they run with the unbroken ones.
 const OF_THE_LIST: &str = "mutation::tests::";
 
@@ -45,7 +46,7 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
     let (apart, chosen): (Vec<Break>, Vec<Break>) = chosen.into_iter().partition(|one| one.apart.is_some());
     let (live, others): (Vec<Break>, Vec<Break>) = chosen.into_iter().partition(Break::is_live);
     let copy = BrokenCopy::make()?;
-    let (mut noticed, unbroken) = each(others, &tests, |chosen| Ok(Place::copied(&copy, chosen)))?;
+    let (mut noticed, unbroken) = each(others, &tests, |chosen| Place::copied(&copy, chosen))?;
     let blind = blind_tests(&noticed, &unbroken, &tests, &asked);
     noticed.extend(each(live, &tests, |chosen| Place::live(&copy, chosen))?.0);
     // At the end: what is built of them must not be taken for the rest.
@@ -58,25 +59,36 @@ pub fn run(arguments: &[String]) -> Outcome<()> {
     conclude(&noticed, &blind, asked.is_empty() && !checks)
 }
 
-/// Breaks one after the other, if there are any. Also returns the results without anything broken.
+/// Breaks each, if there are any. Also returns the results without anything broken.
 fn each<'a>(
     chosen: Vec<Break>,
     tests: &Tests,
     place: impl FnOnce(&[Break]) -> Outcome<Place<'a>>,
 ) -> Outcome<(Vec<Noticed>, Vec<TestResult>)> {
-    let (mut all, mut unbroken) = (Vec::new(), Vec::new());
     if chosen.is_empty() {
-        return Ok((all, unbroken));
+        return Ok((Vec::new(), Vec::new()));
     }
     let place = place(&chosen)?;
-    unbroken = place.unbroken(&chosen, tests)?;
+    let unbroken = place.unbroken(&chosen, tests)?;
     println!("\n{:<32}{:<84}noticed by", "broken", "how");
-    for what in chosen {
-        let by = noticed(&what, tests, &unbroken, &place)?;
-        println!("{:<32}{:<84}{}", what.name, what.wrong, shown(&by));
-        all.push(Noticed { what, by });
-    }
-    Ok((all, unbroken))
+    let next = AtomicUsize::new(0);
+    let work = |profile| {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(what) = chosen.get(number) else { return Ok(done) };
+            let by = noticed(what, tests, &unbroken, &place, profile)?;
+            println!("{:<32}{:<84}{}", what.name, what.wrong, shown(&by));
+            done.push((number, Noticed { what: what.clone(), by }));
+        }
+    };
+    let done: Vec<Outcome<Vec<(usize, Noticed)>>> = thread::scope(|scope| {
+        let workers = PROFILES.map(|profile| scope.spawn(move || work(profile)));
+        workers.into_iter().map(|worker| worker.join().expect("a worker panicked")).collect()
+    });
+    // In the order of the list.
+    let all: BTreeMap<usize, Noticed> = done.into_iter().collect::<Outcome<Vec<_>>>()?.into_iter().flatten().collect();
+    Ok((all.into_values().collect(), unbroken))
 }
 
 /// Tests that fail for none of their clauses' breaks: they may be unable to fail. A single break of a clause does not show that.
@@ -175,7 +187,13 @@ fn carrying<'a>(results: &'a [TestResult], clauses: &BTreeSet<&str>) -> Vec<&'a 
 ///
 /// What the model does wrong must fail a test with the clause in its name. What Remora does wrong must fail an assertion of each clause: a test
 /// that fails elsewhere, or is ended because it waits, shows nothing of the clause.
-fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult], place: &Place<'_>) -> Outcome<BTreeSet<String>> {
+fn noticed(
+    what: &Break,
+    tests: &Tests,
+    unbroken: &[TestResult],
+    place: &Place<'_>,
+    profile: &str,
+) -> Outcome<BTreeSet<String>> {
     let own: BTreeSet<&str> = match what.side {
         Side::Model => tests.of_the_model(unbroken, what).collect(),
         Side::Agent | Side::Sources => tests.of_remora(what).collect(),
@@ -194,7 +212,7 @@ fn noticed(what: &Break, tests: &Tests, unbroken: &[TestResult], place: &Place<'
     }
     // It ends with a failure if a test notices.
     let run = |command: &mut Command| process::output(command).map(drop).or(Ok(()));
-    let tested = || place.tested(vec!["-E".to_owned(), filter], Some(what), run);
+    let tested = || place.tested(profile, vec!["-E".to_owned(), filter], Some(what), run);
     let results = match &what.apart {
         None => tested()?,
         Some(change) => {
@@ -241,18 +259,18 @@ fn filter(unbroken: &[&TestResult], tests: &BTreeSet<&str>) -> (String, usize) {
 /// Where tests run.
 struct Place<'a> {
     copy: &'a BrokenCopy,
-    /// The packages or programs with tests, for nextest.
+    /// The packages or programs with tests, for nextest, or files that name the programs that are built.
     arguments: Vec<String>,
     /// What tests on live runtimes need.
     live: Option<test_run::Environment>,
 }
 
 impl Place<'_> {
-    fn copied<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Place<'a> {
+    fn copied<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Outcome<Place<'a>> {
         let features = format!("{MODEL}/mutations,{AGENT}/fault-injection");
         let packages = packages(chosen).into_iter().flat_map(|package| ["--package", package]);
-        let arguments = packages.chain(["--features", &features]).map(str::to_owned).collect();
-        Place { copy, arguments, live: None }
+        let arguments: Vec<&str> = packages.chain(["--features", &features]).collect();
+        Ok(Place { copy, arguments: copy.built_tests(&arguments)?, live: None })
     }
 
     /// Only the package is built.
@@ -265,8 +283,9 @@ impl Place<'_> {
     fn live<'a>(copy: &'a BrokenCopy, chosen: &[Break]) -> Outcome<Place<'a>> {
         let programs: BTreeSet<&str> = chosen.iter().filter_map(|what| what.program.as_deref()).collect();
         let programs = programs.into_iter().flat_map(|program| ["--test", program]);
-        let arguments = ["--package", LIVE].into_iter().chain(programs).map(str::to_owned).collect();
-        Ok(Place { copy, arguments, live: Some(test_run::prepare_another(&copy.build()?)?) })
+        let arguments: Vec<&str> = ["--package", LIVE].into_iter().chain(programs).collect();
+        let live = Some(test_run::prepare_another(&copy.build()?)?);
+        Ok(Place { copy, arguments: copy.built_tests(&arguments)?, live })
     }
 
     /// The results without anything broken, all of which must have passed.
@@ -278,19 +297,22 @@ impl Place<'_> {
             // Without words all tests would run.
             return Ok(Vec::new());
         }
-        self.tested(filter, None, |command| process::run(command).context(|| "the tests fail already unbroken"))
+        self.tested(PROFILES[0], filter, None, |command| {
+            process::run(command).context(|| "the tests fail already unbroken")
+        })
     }
 
     /// Runs tests with these arguments of nextest.
     fn tested(
         &self,
+        profile: &str,
         arguments_of_filter: Vec<String>,
         what: Option<&Break>,
         run: impl FnOnce(&mut Command) -> Outcome<()>,
     ) -> Outcome<Vec<TestResult>> {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let report = fresh_report(&self.copy.root, PROFILE);
-        let mut command = self.copy.cargo(runner(PROFILE, &arguments)?.0);
+        let report = fresh_report(&self.copy.root, profile);
+        let mut command = self.copy.cargo(runner(profile, &arguments)?.0);
         command.args(arguments_of_filter).envs(self.live.iter().flatten().map(|(name, value)| (name, value)));
         for side in [Side::Model, Side::Agent, Side::Sources] {
             command.env_remove(side.variable());

@@ -3,7 +3,7 @@
 //! A copy of the repository gets all of them at once, each behind a switch, so it is built once. The sources themselves hold no switches.
 
 use crate::outcome::{Context, Outcome, bail};
-use crate::{process, tidy};
+use crate::{packages, process, tidy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -175,6 +175,22 @@ impl BrokenCopy {
         let mut command = self.cargo(process::cargo());
         process::run(command.args(["build", "--package", "remora", "--package", "corprof", "--bins", "--examples"]))?;
         Ok(self.root.join("target/debug"))
+    }
+
+    /// Builds the test programs of these packages. Returns the arguments with which nextest runs them as they are: else it asks cargo about
+    /// each of some hundred runs.
+    pub fn built_tests(&self, wanted: &[&str]) -> Outcome<Vec<String>> {
+        let mut list = self.cargo(process::cargo_tool(packages::provide("nextest")?.join("cargo-nextest")));
+        list.args(["nextest", "list", "--list-type", "binaries-only", "--message-format", "json"]).args(wanted);
+        let mut about = self.cargo(process::cargo());
+        about.args(["metadata", "--format-version", "1"]);
+        let mut arguments = Vec::new();
+        for (kind, command) in [("binaries-metadata", &mut list), ("cargo-metadata", &mut about)] {
+            let file = self.root.join("target").join(kind).with_extension("json");
+            fs::write(&file, process::output(command)?).context(|| format!("cannot write {}", file.display()))?;
+            arguments.extend([format!("--{kind}"), file.display().to_string()]);
+        }
+        Ok(arguments)
     }
 
     /// A cargo command that works in it. What the registries provide is built once for both (`build-dir`, since cargo 1.91).
