@@ -87,9 +87,11 @@ impl Targets {
 impl Drop for Targets {
     fn drop(&mut self) {
         for child in &mut self.running {
-            // Each ends with its standard input.
-            drop(child.stdin.take());
-            let _ = child.wait();
+            if matches!(child.try_wait(), Ok(None)) {
+                // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                let _ = child.wait();
+            }
         }
     }
 }
@@ -155,6 +157,8 @@ fn a_target_ends_with_the_process_that_watches_over_it() {
     let mut targets = Targets::new();
     let process = targets.run(&["plain"]);
     let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
+    // It does not end with its input then.
+    kill_process(process, Signal::STOP).expect("stopped");
     let mut watcher = targets.running.remove(0);
     watcher.kill().expect("killed");
     watcher.wait().expect("it ends");
