@@ -25,7 +25,7 @@ const STOPPING: Duration = Duration::from_secs(30);
 /// How long `ps` waits for a target, before it says that this one does not answer.
 const ANSWERING: Duration = Duration::from_secs(2);
 /// How long the process that watches a target has to say how it ended.
-const ENDING: Duration = Duration::from_secs(1);
+const ENDING: Duration = Duration::from_secs(2);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -106,8 +106,9 @@ impl Trigger {
         let deadline = Instant::now() + ENDING;
         let state = loop {
             let state = self.place.state_of(&self.name);
+            // The socket of a process that ends may still be open.
             let is_watched = matches!(state, Some(TargetState::Watched(_)));
-            if !is_watched || self.client.peer().is_some() || Instant::now() >= deadline {
+            if !is_watched || self.client.is_stopped() || Instant::now() >= deadline {
                 break state;
             }
             std::thread::sleep(INTERVAL);
