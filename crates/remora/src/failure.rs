@@ -493,12 +493,12 @@ pub(crate) enum Failure {
         name: String,
     },
     /// A modelled target ended.
-    #[error("the modelled target {name} ended: {error}")]
+    #[error("the modelled target {name} ended {how}")]
     ModelTargetEnded {
         /// Its name.
         name: String,
-        /// What was noticed.
-        error: String,
+        /// As in "by SIGSEGV".
+        how: String,
     },
     /// A modelled target is there, and did not answer in time or broke the connection.
     #[error("the modelled target {name} did not answer: {error}")]

@@ -5,14 +5,14 @@
 mod run;
 
 use crate::args::model::{
-    AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, TellArgs,
+    AttachArgs, ChannelArgs, LogArgs, ModelArgs, ModelCommand, ModelDetachArgs, ModelPsArgs, OneTargetArgs, TellArgs,
 };
 use crate::client_data;
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use remora_clr_model::desktop::{
-    Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, Told, is_name,
+    self, Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, TargetState, Told,
 };
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
 use remora_terminal::Table;
@@ -25,9 +25,12 @@ const STOPPING: Duration = Duration::from_secs(30);
 /// How long `ps` waits for a target, before it says that this one does not answer.
 const ANSWERING: Duration = Duration::from_secs(2);
 /// How long the process that watches a target has to say how it ended.
-const ENDING: Duration = Duration::from_secs(1);
+const ENDING: Duration = Duration::from_secs(2);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a target without a socket may be.
+const NO_SOCKET: &str = "it starts or ends, or a profiler has replaced its program (exec)";
 
 /// One runtime of a target, or a target without any, as JSON. A field keeps its name and meaning; new ones may be added.
 #[derive(Debug, Serialize)]
@@ -54,7 +57,6 @@ struct PsOutput<'a> {
 
 /// Runs the command.
 pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
-    let usual = TRIGGERS[0].1;
     match &args.command {
         ModelCommand::Run(args) => return run::run(args),
         ModelCommand::Ps(args) => ps(args)?,
@@ -63,11 +65,7 @@ pub(crate) fn run(args: &ModelArgs) -> Result<Exit, Failure> {
         ModelCommand::Tell(args) => tell(args)?,
         ModelCommand::Log(args) => log(args)?,
         ModelCommand::Channel(args) => channel(args)?,
-        ModelCommand::Stop(args) => {
-            let target = Trigger::of(args.target.as_deref(), usual)?;
-            target.client.stop(STOPPING).map_err(|error| target.failed(error))?;
-            out(&line(format!("{} has ended", target.name)))?;
-        }
+        ModelCommand::Stop(args) => stop(args)?,
     }
     Ok(Exit::Done)
 }
@@ -83,13 +81,13 @@ impl Trigger {
     /// For the given target, or the only one.
     fn of(given: Option<&str>, account: Account) -> Result<Trigger, Failure> {
         let place = place()?;
-        let name = match given {
-            Some(name) => name.to_owned(),
-            None => the_only_one(Client::targets(&place))?,
-        };
-        let missing = |_| match is_name(&name).then(|| place.end_of(&name)).flatten() {
-            Some(error) => Failure::ModelTargetEnded { name: name.clone(), error },
-            None => Failure::NoSuchTarget { name: name.clone(), there: Client::targets(&place).join(", ") },
+        let name = named_or_only(&place, given)?;
+        let missing = |_| match place.state_of(&name) {
+            Some(TargetState::Ended(how)) => Failure::ModelTargetEnded { name: name.clone(), how },
+            Some(TargetState::Watched(_)) => {
+                Failure::ModelTargetSilent { name: name.clone(), error: NO_SOCKET.to_owned() }
+            }
+            None => no_such_target(&place, &name),
         };
         let client = Client::of(&place, &name, account).map_err(missing)?;
         Ok(Trigger { name, client, place })
@@ -106,17 +104,22 @@ impl Trigger {
     /// The target ended, or is still there and silent; `noticed` is what the trigger saw of that.
     fn ended(&self, noticed: String) -> Failure {
         let deadline = Instant::now() + ENDING;
-        let how = loop {
-            let how = self.place.end_of(&self.name);
-            if how.is_some() || self.client.peer().is_some() || Instant::now() >= deadline {
-                break how;
+        let state = loop {
+            let state = self.place.state_of(&self.name);
+            // The socket of a process that ends may still be open.
+            let is_watched = matches!(state, Some(TargetState::Watched(_)));
+            if !is_watched || self.client.is_stopped() || Instant::now() >= deadline {
+                break state;
             }
             std::thread::sleep(INTERVAL);
         };
         let name = self.name.clone();
-        match how {
-            None if self.client.peer().is_some() => Failure::ModelTargetSilent { name, error: noticed },
-            how => Failure::ModelTargetEnded { name, error: how.unwrap_or(noticed) },
+        match state {
+            Some(TargetState::Ended(how)) => Failure::ModelTargetEnded { name, how },
+            Some(TargetState::Watched(_)) => {
+                Failure::ModelTargetSilent { name, error: stopped(&self.client).unwrap_or(noticed) }
+            }
+            None => Failure::ModelTargetEnded { name, how: format!("meanwhile ({noticed})") },
         }
     }
 
@@ -131,11 +134,45 @@ impl Trigger {
     }
 }
 
-fn the_only_one(mut names: Vec<String>) -> Result<String, Failure> {
+/// The given name. Without one, that of the only target that runs, or else of the only one that has ended.
+fn named_or_only(place: &Place, given: Option<&str>) -> Result<String, Failure> {
+    if let Some(name) = given {
+        return Ok(name.to_owned());
+    }
+    let ended = place.targets().into_iter().map(|(name, _)| name).collect();
+    let running = running(place);
+    let mut names: Vec<String> = if running.is_empty() { ended } else { running };
     match names.len() {
         0 => Err(Failure::NoTarget),
         1 => Ok(names.remove(0)),
         _ => Err(Failure::TargetNotNamed { list: names.join(", ") }),
+    }
+}
+
+/// The names of the targets that have not ended.
+fn running(place: &Place) -> Vec<String> {
+    let running = |(name, state)| matches!(state, TargetState::Watched(_)).then_some(name);
+    place.targets().into_iter().filter_map(running).collect()
+}
+
+fn no_such_target(place: &Place, name: &str) -> Failure {
+    Failure::NoSuchTarget { name: name.to_owned(), there: running(place).join(", ") }
+}
+
+/// If a signal has stopped the target: that, and what to do.
+fn stopped(client: &Client) -> Option<String> {
+    let process = client.peer().filter(|_| client.is_stopped())?;
+    Some(format!("it is stopped (SIGSTOP; `kill -CONT {process}` lets it go on)"))
+}
+
+fn stop(args: &OneTargetArgs) -> Result<(), Failure> {
+    let place = place()?;
+    let name = named_or_only(&place, args.target.as_deref())?;
+    match desktop::stop(&place, &name, STOPPING) {
+        Ok(None) => out(&line(format!("{name} has ended"))),
+        Ok(Some(how)) => out(&line(format!("{name} ended {how}"))),
+        Err(ClientError::NoTarget) => Err(no_such_target(&place, &name)),
+        Err(ClientError::Broken(error)) => Err(Failure::ModelTargetSilent { name, error: error.to_string() }),
     }
 }
 
@@ -149,10 +186,11 @@ fn place() -> Result<Place, Failure> {
 fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
     let place = place()?;
     let mut rows = Vec::new();
-    for name in Client::targets(&place) {
-        // One that ends meanwhile is left out.
-        if let Ok(client) = Client::of(&place, &name, args.trigger.trigger) {
-            rows.extend(rows_of(&name, &client));
+    for (name, state) in place.targets() {
+        match (state, Client::of(&place, &name, args.trigger.trigger)) {
+            (TargetState::Ended(how), _) => rows.push(no_runtime(&name, None, format!("it ended {how}"))),
+            (TargetState::Watched(_), Ok(client)) => rows.extend(rows_of(&name, &client)),
+            (TargetState::Watched(_), Err(_)) => rows.push(no_runtime(&name, None, NO_SOCKET.to_owned())),
         }
     }
     if args.json {
@@ -176,28 +214,40 @@ fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
     out(&table.render())
 }
 
+fn no_runtime(target: &str, process_id: Option<u32>, reason: String) -> RuntimeRow {
+    let (target, reason) = (target.to_owned(), Some(reason));
+    RuntimeRow { target, process_id, runtime: None, attachable: false, reason, profiler: None }
+}
+
 fn rows_of(name: &str, client: &Client) -> Vec<RuntimeRow> {
     let process_id = client.peer();
-    let row = |runtime: Option<String>, reason: Option<String>| {
-        let attachable = reason.is_none();
-        RuntimeRow { target: name.to_owned(), process_id, runtime, attachable, reason, profiler: None }
-    };
+    let none = |reason: String| vec![no_runtime(name, process_id, reason)];
+    if let Some(reason) = stopped(client) {
+        return none(reason);
+    }
     if !client.answers_within(ANSWERING) {
-        let reason = "it does not answer: a profiler or somebody else holds it up".to_owned();
-        return vec![row(None, Some(reason))];
+        return none("it does not answer: a profiler or somebody else holds it up".to_owned());
     }
     let profilers = client.profilers().unwrap_or_default();
     match client.runtimes() {
-        Ok(runtimes) if runtimes.is_empty() => vec![row(None, Some("no runtime is loaded yet".to_owned()))],
+        Ok(runtimes) if runtimes.is_empty() => none("no runtime is loaded yet".to_owned()),
         Ok(runtimes) => {
             let one = |runtime: remora_clr_model::machine::RuntimeEntry| {
                 let profiler = profilers.iter().find(|profiler| profiler.version == runtime.what).map(state_of);
-                RuntimeRow { profiler, ..row(Some(runtime.what), runtime.refusal.map(str::to_owned)) }
+                let (runtime, reason) = (Some(runtime.what), runtime.refusal.map(str::to_owned));
+                RuntimeRow {
+                    target: name.to_owned(),
+                    process_id,
+                    runtime,
+                    attachable: reason.is_none(),
+                    reason,
+                    profiler,
+                }
             };
             runtimes.into_iter().map(one).collect()
         }
-        Err(AttachError::AccessDenied) => vec![row(None, Some("access is denied".to_owned()))],
-        Err(error) => vec![row(None, Some(error.to_string()))],
+        Err(AttachError::AccessDenied) => none("access is denied".to_owned()),
+        Err(error) => none(error.to_string()),
     }
 }
 
@@ -206,7 +256,8 @@ fn state_of(profiler: &LoadedProfiler) -> &'static str {
 }
 
 fn attach(args: &AttachArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), args.trigger.trigger)?;
+    let mut target = Trigger::of(args.target.target.as_deref(), args.trigger.trigger)?;
+    target.client.wait_for_a_stopped_one(args.timeout);
     let runtimes = target.client.runtimes().map_err(|error| target.refused(error, None))?;
     if let Some(release) = args.runtime
         && !runtimes.iter().any(|one| one.what == release.to_string())

@@ -98,9 +98,9 @@ const ENDS: [(&str, &str, &str); 3] = [
     (
         "crash",
         "fputs(\"last words\\n\", stderr); *(volatile int *)8 = 1;",
-        "signal: 11 (SIGSEGV), after it wrote: last words",
+        "ended by SIGSEGV, after it wrote: last words",
     ),
-    ("exit", "exit(3);", "exit status: 3"),
+    ("exit", "exit(3);", "ended with exit code 3"),
     ("refuse", "return 0x80004005;", "the profiler's DllGetClassObject failed"),
 ];
 

@@ -4,10 +4,14 @@
 mod command;
 
 use command::{Directory, Ran};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A class that the broken profilers do not look at.
 const CLASS: &str = "636F7270-726F-6600-6D6F-64756C650001";
@@ -33,20 +37,41 @@ impl Targets {
         Ran::of(&mut self.command(args))
     }
 
-    /// Starts a target, and waits until it is ready.
-    fn run(&mut self, args: &[&str]) {
+    /// Starts a target, and waits until it is ready. Returns its process.
+    fn run(&mut self, args: &[&str]) -> Pid {
         let args = [&["run"], args].concat();
         let mut command = self.command(&args);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut ready = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut ready).expect("it says so");
-        assert!(ready.contains(" runs as process "), "{ready}");
+        let (_, process) = ready.split_once(" runs as process ").unwrap_or_else(|| panic!("{ready}"));
+        let process = process.split(':').next().and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
         self.running.push(child);
+        process.expect("its number")
     }
 
     fn attach(&self, target: &str, library: &str) -> Ran {
         self.remora(&["attach", target, "--clsid", CLASS, "--library", library])
+    }
+
+    /// A library whose first export does this.
+    fn written_in_c(&self, body: &str) -> String {
+        let (source, library) = (self.directory.path("profiler.c"), self.directory.path("profiler.so"));
+        let text = format!(
+            "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint DllGetClassObject(void) {{ {body} return 0x80004005; }}\n"
+        );
+        std::fs::write(&source, text).expect("written");
+        let status = Command::new("cc").args(["-shared", "-fPIC", "-o", &library, &source]).status();
+        assert!(status.expect("cc starts").success());
+        library
+    }
+
+    /// The files in the directory of the sockets.
+    fn files(&self) -> usize {
+        let place = std::fs::read_dir(self.directory.path("")).expect("the directory").flatten();
+        let place = place.map(|entry| entry.path()).find(|path| path.is_dir()).expect("the place");
+        std::fs::read_dir(place).expect("it can be read").count()
     }
 
     /// A library with one fault.
@@ -62,9 +87,11 @@ impl Targets {
 impl Drop for Targets {
     fn drop(&mut self) {
         for child in &mut self.running {
-            // Each ends with its standard input.
-            drop(child.stdin.take());
-            let _ = child.wait();
+            if matches!(child.try_wait(), Ok(None)) {
+                // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                let _ = child.wait();
+            }
         }
     }
 }
@@ -93,16 +120,112 @@ fn a_target_ends_with_its_standard_input_and_leaves_no_file() {
 }
 
 #[test]
-fn a_target_that_was_killed_is_no_longer_listed_and_its_name_is_free() {
+fn an_ended_target_is_listed_with_its_signal_or_exit_code_until_it_is_stopped() {
     let mut targets = Targets::new();
-    targets.run(&["plain"]);
-    let mut target = targets.running.remove(0);
-    target.kill().expect("killed");
-    target.wait().expect("it ends");
-    assert_eq!(targets.remora(&["ps"]).succeeds(), "");
+    let process = targets.run(&["plain"]);
+    kill_process(process, Signal::KILL).expect("killed");
+    assert_eq!(targets.running.remove(0).wait().expect("it ends").code(), Some(10));
+    targets.run(&["two-runtimes", "--name", "other"]);
+    targets.attach("other", &targets.broken("exits-on-load")).fails(10);
+    let listed = targets.remora(&["ps"]).succeeds();
+    let rows: Vec<&str> = listed.lines().skip(1).collect();
+    assert!(rows.len() == 2 && rows[0].contains("no: it ended with exit code "), "{listed}");
+    assert!(rows[1].ends_with("no: it ended by SIGKILL"), "{listed}");
     let message = targets.attach("plain", "/nowhere.so").fails(10);
-    assert_eq!(message, "remora: no modelled target is called \"plain\"; start one with `remora model run`");
+    assert!(message.starts_with("remora: the modelled target plain ended by SIGKILL; "), "{message}");
+    assert_eq!(targets.remora(&["stop", "plain"]).succeeds(), "plain ended by SIGKILL\n");
+    targets.remora(&["stop"]).succeeds();
+    assert_eq!(targets.remora(&["ps"]).succeeds(), "");
+    assert_eq!(targets.files(), 0);
+}
+
+#[test]
+fn the_name_of_an_ended_target_is_free() {
+    let mut targets = Targets::new();
+    for _ in 0..2 {
+        let process = targets.run(&["plain"]);
+        kill_process(process, Signal::KILL).expect("killed");
+        targets.running.remove(0).wait().expect("it ends");
+    }
     targets.run(&["plain"]);
+    let listed = targets.remora(&["ps"]).succeeds();
+    assert!(!listed.contains("ended"), "{listed}");
+}
+
+#[test]
+fn a_target_ends_with_the_process_that_watches_over_it() {
+    let mut targets = Targets::new();
+    let process = targets.run(&["plain"]);
+    let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
+    // It does not end with its input then.
+    kill_process(process, Signal::STOP).expect("stopped");
+    let mut watcher = targets.running.remove(0);
+    watcher.kill().expect("killed");
+    watcher.wait().expect("it ends");
+    assert!(ends_within(&target, 30));
+    let listed = targets.remora(&["ps"]).succeeds();
+    assert!(listed.contains("no: it ended in an unknown way: the process that watched over it was killed"), "{listed}");
+    targets.remora(&["stop"]).succeeds();
+    assert_eq!(targets.files(), 0);
+}
+
+/// The process leaves its parent, its session and its group, and ignores SIGTERM and SIGHUP.
+const DAEMON: &str = r#"
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        pid_t daemon = fork();
+        if (daemon == 0) {
+            execlp("sh", "sh", "-c", "trap '' TERM HUP; while :; do sleep 1000; done", (char *)0);
+            _exit(1);
+        }
+        FILE *file = fopen(getenv("NUMBER"), "w");
+        fprintf(file, "%d", daemon);
+        fclose(file);
+        _exit(0);
+    }
+    waitpid(child, 0, 0);"#;
+
+#[test]
+fn what_a_profiler_has_started_ends_with_its_target() {
+    for end in ["stop", "crash", "ends with its input"] {
+        let mut targets = Targets::new();
+        let file = targets.directory.path("number");
+        let process = targets.run(&["plain", "--env", &format!("NUMBER={file}")]);
+        targets.attach("plain", &targets.written_in_c(DAEMON)).fails(19);
+        let daemon = std::fs::read_to_string(&file).expect("a number").parse().ok().and_then(Pid::from_raw);
+        let daemon = pidfd_open(daemon.expect("a number"), PidfdFlags::empty()).expect("it runs");
+        match end {
+            "stop" => assert_eq!(targets.remora(&["stop"]).succeeds(), "plain has ended\n"),
+            "crash" => kill_process(process, Signal::ABORT).expect("killed"),
+            _ => {}
+        }
+        let mut watcher = targets.running.remove(0);
+        drop(watcher.stdin.take());
+        watcher.wait().expect("it ends");
+        assert!(ends_within(&daemon, 0), "{end}");
+    }
+}
+
+#[test]
+fn a_target_whose_program_a_profiler_has_replaced_is_listed_and_can_be_stopped() {
+    let mut targets = Targets::new();
+    let process = targets.run(&["plain"]);
+    let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
+    let library = targets.written_in_c("execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);");
+    let message = targets.attach("plain", &library).fails(15);
+    assert!(message.starts_with("remora: the modelled target plain did not answer: "), "{message}");
+    let listed = targets.remora(&["ps"]).succeeds();
+    assert!(listed.contains("a profiler has replaced its program (exec)"), "{listed}");
+    targets.remora(&["stop"]).succeeds();
+    assert!(ends_within(&target, 0));
+    assert_eq!(targets.files(), 0);
+}
+
+/// Not the number is looked at, which another process may have.
+fn ends_within(process: &OwnedFd, seconds: i64) -> bool {
+    let patience = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)
 }
 
 #[test]
@@ -183,13 +306,20 @@ fn client_data_and_configurations_of_pipes_and_devices_are_refused() {
 }
 
 #[test]
-fn a_stopped_target_is_silent_and_can_be_ended() {
+fn a_stopped_target_is_reported_within_the_time_out_and_can_be_ended() {
     let mut targets = Targets::new();
-    targets.run(&["plain"]);
-    let process = rustix::process::Pid::from_child(&targets.running[0]);
-    rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("stopped");
+    let process = targets.run(&["plain"]);
+    kill_process(process, Signal::STOP).expect("stopped");
+    let stopped = format!("it is stopped (SIGSTOP; `kill -CONT {process}` lets it go on)");
+    let begun = Instant::now();
+    let attach = ["attach", "--clsid", CLASS, "--library", "/nowhere.so", "--timeout", "500ms"];
+    let message = targets.remora(&attach).fails(15);
+    let took = begun.elapsed();
+    assert!(message.starts_with(&format!("remora: the modelled target plain did not answer: {stopped}")), "{message}");
+    assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(9), "{took:?}");
+    assert!(targets.remora(&["ps"]).succeeds().contains(&stopped));
     let message = targets.remora(&["log"]).fails(15);
-    assert!(message.starts_with("remora: the modelled target plain did not answer: "), "{message}");
+    assert!(message.contains(&stopped), "{message}");
     targets.remora(&["stop", "plain"]).succeeds();
     targets.running[0].wait().expect("it has ended");
 }
@@ -199,7 +329,7 @@ fn a_profiler_that_ends_the_target_is_reported() {
     let mut targets = Targets::new();
     targets.run(&["plain"]);
     let message = targets.attach("plain", &targets.broken("exits-on-load")).fails(10);
-    assert!(message.starts_with("remora: the modelled target plain ended: "), "{message}");
+    assert!(message.starts_with("remora: the modelled target plain ended with exit code "), "{message}");
     assert!(message.contains("`remora lab`"), "{message}");
 }
 
@@ -239,8 +369,7 @@ fn lists_and_logs_are_json_on_request() {
 #[test]
 fn the_list_of_targets_has_their_processes() {
     let mut targets = Targets::new();
-    targets.run(&["plain"]);
-    let process = targets.running[0].id();
+    let process = targets.run(&["plain"]).as_raw_nonzero().get();
     let listed = targets.remora(&["ps"]).succeeds();
     let row: Vec<&str> = listed.lines().last().expect("a target").split_whitespace().collect();
     assert_eq!(row[..3], ["plain", &process.to_string(), "v4.0.30319"]);

@@ -66,6 +66,9 @@ pub(crate) struct RunArgs {
     pub(crate) background: bool,
     /// Watch over a target in the background, for --background alone
     #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+    /// Be the target, for the process that watches over it alone
+    #[arg(long, hide = true)]
     pub(crate) watched: bool,
     /// A variable of the target's environment; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]

@@ -1,15 +1,17 @@
-//! `remora model run`: this process becomes the target, or starts one that does.
+//! `remora model run`: this process watches over the target, its child, or starts a process that does.
 
 use crate::args::model::{RunArgs, scenario_names};
 use crate::client_data::regular;
 use crate::console::{line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use remora_clr_model::desktop::{AppConfig, Client, Place, SCENARIOS, Scenario, Target, TargetConfig, is_name};
+use remora_clr_model::desktop::{
+    AppConfig, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
+};
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -22,7 +24,9 @@ use std::time::Duration;
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
 
-/// The flag of the process that watches over a target.
+/// The flag of the process that watches over a target in the background.
+const WATCH: &str = "--watch";
+/// The flag of the target.
 const WATCHED: &str = "--watched";
 /// Lines of a target's messages that are kept when it ends.
 const LAST_LINES: usize = 5;
@@ -53,15 +57,15 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("invalid value '{name}' for '--name <NAME>': {rule}")));
     }
     let place = super::place()?;
-    if Client::targets(&place).contains(&name) {
+    if !args.watched && matches!(place.state_of(&name), Some(TargetState::Watched(_))) {
         return Err(Failure::TargetExists { name });
     }
     let configuration = args.config.as_deref().map(configuration).transpose()?;
     if args.background {
         return in_background(&name);
     }
-    if args.watched {
-        return watch_over(&place, &name);
+    if !args.watched {
+        return watch_over(&place, &name, args.watch);
     }
     let config = TargetConfig { scenario, name, environment: args.env.clone(), configuration, speed: args.speed };
     be_the_target(&place, config)
@@ -78,11 +82,20 @@ fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
     AppConfig::parse(&text).map_err(invalid)
 }
 
-fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
+/// A flag that a signal sets which asks this process to end.
+fn ends() -> Result<Arc<AtomicBool>, Failure> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, ends.clone()).map_err(Failure::Signals)?;
     }
+    Ok(ends)
+}
+
+fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
+    let failed = |error: io::Error| Failure::Model(format!("the target cannot be started: {error}"));
+    // Nobody would know how it ends, or end what it has started.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
+    let ends = ends()?;
     end_whatever_holds_it_up(&ends);
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
@@ -91,10 +104,6 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
         std::process::abort();
     }));
     let (name, description) = (config.name.clone(), config.scenario.description);
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::TargetExists { name: name.clone() },
-        _ => Failure::Model(format!("the target cannot be started: {error}")),
-    };
     let target = Target::start(place, config).map_err(failed)?;
     out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
     if io::stderr().is_terminal() {
@@ -131,27 +140,34 @@ fn end_with_standard_input(ends: &Arc<AtomicBool>) {
     });
 }
 
-/// This command without a flag, with nothing to read, and its messages to a pipe.
+/// This command without a flag.
 fn this_command(without: &str) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1).filter(|argument| argument != without));
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// Starts the target as a child, and notes how it ends if nobody stopped it: nobody else hears of the signal.
-fn watch_over(place: &Place, name: &str) -> Result<Exit, Failure> {
+/// Starts the target as a child, and notes how it ends if nobody stopped it.
+fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
-    let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
-    let status = this_command(WATCHED).and_then(|mut command| command.stderr(stderr).status()).map_err(failed)?;
-    let said = reader.end().stderr;
-    // If another target has this name, this one has not even started.
-    if !status.success() && !Client::targets(place).iter().any(|other| other == name) {
-        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
-        let how = if last.is_empty() { status.to_string() } else { format!("{status}, after it wrote: {last}") };
-        place.note_end(name, &how).map_err(failed)?;
+    let ends = ends()?;
+    let watch = Watch::begin(place, name).map_err(failed)?;
+    let watch = watch.ok_or_else(|| Failure::TargetExists { name: name.to_owned() })?;
+    let mut command = this_command(WATCH).map_err(failed)?;
+    command.arg(WATCHED);
+    if !in_background {
+        let how = watch.run(&mut command, &ends).map_err(failed)?;
+        watch.end(how.as_deref()).map_err(failed)?;
+        let ended = |how| Failure::ModelTargetEnded { name: name.to_owned(), how };
+        return how.map_or(Ok(Exit::Done), |how| Err(ended(how)));
     }
+    let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
+    let how = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
+    let said = reader.end().stderr;
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
+    let how = how.map(|how| if last.is_empty() { how } else { format!("{how}, after it wrote: {last}") });
+    watch.end(how.as_deref()).map_err(failed)?;
     // For the process that waits for the start; later nobody reads it.
     let _ = io::stderr().write_all(said.as_bytes());
     Ok(Exit::Done)
@@ -161,7 +177,8 @@ fn watch_over(place: &Place, name: &str) -> Result<Exit, Failure> {
 fn in_background(name: &str) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
     let mut command = this_command("--background").map_err(failed)?;
-    command.arg(WATCHED).stdout(Stdio::piped()).process_group(0);
+    command.arg(WATCH).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut target = command.spawn().map_err(failed)?;
     let mut ready = String::new();
     if let Some(stdout) = target.stdout.take() {

@@ -1,13 +1,14 @@
 //! The trigger process, and what its user asks of a target besides.
 
 use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told};
-use super::remote_host::Remote;
-use super::{Place, is_name};
+use super::remote_host::{self, Remote};
+use super::{Place, TRIGGERS, TargetState, is_name};
 use crate::differences::RuntimeVersion;
 use crate::machine::{Account, AttachError, AttachOptions, HostingClient, RuntimeEntry, attach_with};
 use corprof::HResult;
 use remora_clr_abi::Live;
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -35,11 +36,6 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// The names of the targets that run.
-    pub fn targets(place: &Place) -> Vec<String> {
-        place.names().into_iter().filter(|name| UnixStream::connect(place.socket(name)).is_ok()).collect()
-    }
-
     /// A trigger that runs as this account.
     ///
     /// # Errors
@@ -48,7 +44,7 @@ impl Client {
         if !is_name(target) || UnixStream::connect(place.socket(target)).is_err() {
             return Err(ClientError::NoTarget);
         }
-        let remote = Remote { socket: place.socket(target), account };
+        let remote = Remote::of(place, target, account);
         Ok(Client { remote, channel: place.channel(target), live: Live::default() })
     }
 
@@ -186,50 +182,19 @@ impl Client {
         self.remote.peer().map(|process| process.as_raw_nonzero().get().unsigned_abs())
     }
 
+    /// A stopped target then has this time to go on, from now. Otherwise it has none.
+    pub fn wait_for_a_stopped_one(&mut self, patience: Duration) {
+        self.remote.stopped_until = Instant::now().checked_add(patience);
+    }
+
+    /// Whether a signal has stopped the target.
+    pub fn is_stopped(&self) -> bool {
+        self.remote.peer().is_some_and(remote_host::is_stopped)
+    }
+
     /// Whether the target answers within this time.
     pub fn answers_within(&self, patience: Duration) -> bool {
         self.remote.answers_within(patience)
-    }
-
-    /// Ends the target, and waits until its socket is gone. One that does not answer gets SIGTERM, also if it is stopped, and after half the
-    /// time SIGKILL.
-    ///
-    /// # Errors
-    /// It does not end.
-    pub fn stop(&self, patience: Duration) -> Result<(), ClientError> {
-        let peer = self.remote.peer();
-        match (self.ask(&Question::Stop), peer) {
-            (Ok(_), _) => {}
-            (Err(_), Some(_)) if self.remote.peer() == peer => self.signal([Signal::TERM, Signal::CONT]),
-            (Err(error), _) => return Err(error),
-        }
-        if self.is_gone_within(patience / 2) {
-            return Ok(());
-        }
-        if peer.is_some() && self.remote.peer() == peer {
-            self.signal([Signal::KILL]);
-        }
-        if self.is_gone_within(patience / 2) { Ok(()) } else { Err(ClientError::Broken(ErrorKind::TimedOut.into())) }
-    }
-
-    fn signal<const N: usize>(&self, signals: [Signal; N]) {
-        for signal in signals {
-            if let Some(process) = self.remote.peer() {
-                // An error means that it has ended.
-                let _ = rustix::process::kill_process(process, signal);
-            }
-        }
-    }
-
-    fn is_gone_within(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        while UnixStream::connect(&self.remote.socket).is_ok() {
-            if Instant::now() >= deadline {
-                return false;
-            }
-            std::thread::sleep(INTERVAL);
-        }
-        true
     }
 
     fn ask(&self, question: &Question) -> Result<Answer, ClientError> {
@@ -239,6 +204,60 @@ impl Client {
     fn host(&self) -> Result<HostingClient, AttachError> {
         HostingClient::begin(Arc::new(self.remote.clone()), &self.live).map_err(AttachError::Answered)
     }
+}
+
+/// Ends a target and everything that it has started, and forgets it. If it does not end by itself, the process that watches over it ends
+/// it. Returns how it ended, if there is more to say.
+///
+/// # Errors
+/// There is no such target, or it does not end.
+pub fn stop(place: &Place, name: &str, patience: Duration) -> Result<Option<String>, ClientError> {
+    let watcher = match place.state_of(name) {
+        None => return Err(ClientError::NoTarget),
+        Some(TargetState::Ended(_)) => None,
+        Some(TargetState::Watched(watcher)) => Some(watcher),
+    };
+    if let Some(watcher) = watcher {
+        let goes_on = || place.state_of(name) == Some(TargetState::Watched(watcher));
+        let ends_itself = Remote::of(place, name, TRIGGERS[0].1).ask(&Question::Stop, Duration::ZERO).is_ok();
+        if !(ends_itself && is_over_within(patience / 2, goes_on)) {
+            end_watcher(watcher, goes_on).map_err(ClientError::Broken)?;
+            if !is_over_within(patience / 2, goes_on) {
+                return Err(ClientError::Broken(ErrorKind::TimedOut.into()));
+            }
+        }
+    }
+    let Some(TargetState::Ended(how)) = place.state_of(name) else { return Ok(None) };
+    place.forget(name).map_err(ClientError::Broken)?;
+    Ok(Some(how))
+}
+
+/// Asks the process that watches over a target to end it.
+fn end_watcher(number: u32, goes_on: impl Fn() -> bool) -> io::Result<()> {
+    let number = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(ErrorKind::InvalidData)?;
+    let process = match pidfd_open(number, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(()),
+        process => process?,
+    };
+    // It keeps its file locked until it ends. So this is its descriptor, and not that of a later process with its number.
+    if goes_on() {
+        for signal in [Signal::TERM, Signal::CONT] {
+            // An error means that it has ended.
+            let _ = pidfd_send_signal(&process, signal);
+        }
+    }
+    Ok(())
+}
+
+fn is_over_within(patience: Duration, goes_on: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while goes_on() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+    true
 }
 
 fn unexpected() -> ClientError {

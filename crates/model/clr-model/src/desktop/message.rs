@@ -158,18 +158,25 @@ pub(super) fn receive<T: DeserializeOwned>(stream: &mut UnixStream, patience: Du
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Fills the buffer before the deadline, however slowly the bytes come.
-fn read_until(stream: &mut UnixStream, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
-    while !buffer.is_empty() {
+/// Waits until there is something to read, at most until the deadline.
+pub(super) fn wait_until(stream: &UnixStream, deadline: Instant) -> io::Result<()> {
+    loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).map_err(|_| io::Error::from(ErrorKind::InvalidInput))?;
         let mut ready = [PollFd::new(stream, PollFlags::IN)];
         match poll(&mut ready, Some(&left)) {
             Ok(0) => return Err(ErrorKind::TimedOut.into()),
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) => {}
+            Ok(_) => return Ok(()),
         }
+    }
+}
+
+/// Fills the buffer before the deadline, however slowly the bytes come.
+fn read_until(stream: &mut UnixStream, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    while !buffer.is_empty() {
+        wait_until(stream, deadline)?;
         match stream.read(buffer) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => buffer = &mut buffer[count..],

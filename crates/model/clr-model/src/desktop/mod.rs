@@ -21,6 +21,7 @@ mod place;
 mod remote_host;
 mod scenario;
 mod target;
+mod watch;
 
 /// Classes and codes of the profiling API, for who uses this module.
 pub use corprof::{Guid, HResult};
@@ -28,9 +29,10 @@ pub use corprof::{Guid, HResult};
 /// The wait before something is tried again.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, stop};
 pub use configuration::{AppConfig, ConfigError};
 pub use message::{Action, LoadedProfiler, LogLine, Told};
-pub use place::{Place, PlaceError, is_name};
+pub use place::{Place, PlaceError, TargetState, is_name};
 pub use scenario::{SCENARIOS, Scenario, TRIGGERS};
 pub use target::{Target, TargetConfig};
+pub use watch::Watch;

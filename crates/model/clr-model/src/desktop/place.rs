@@ -3,8 +3,10 @@
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, open};
 use rustix::io::Errno;
 use std::fmt;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Longest name of a target, bytes.
@@ -17,15 +19,26 @@ const MOST_TARGETS: usize = 1000;
 const SOCKET: &str = "socket";
 /// The end of the name of a channel for profilers.
 const CHANNEL: &str = "channel";
-/// The end of the name of the file that says how a target ended.
-const END: &str = "end";
+/// The end of the name of the file that the process which watches over a target keeps locked. Its number is in it, later how the target ended.
+const WATCH: &str = "watch";
 /// Most bytes of that file that are read.
-const LONGEST_END: u64 = 4096;
+const LONGEST_WATCH: u64 = 4096;
+/// How a target ended whose watching process was killed.
+const UNKNOWN: &str = "in an unknown way: the process that watched over it was killed, too";
 
 /// See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Place {
     path: PathBuf,
+}
+
+/// What is known about a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetState {
+    /// The process with this number watches over it.
+    Watched(u32),
+    /// How it ended, as in "ended by SIGSEGV".
+    Ended(String),
 }
 
 /// Why the directory cannot be used.
@@ -86,43 +99,83 @@ impl Place {
         self.file(name, CHANNEL)
     }
 
-    /// Until the answer is dropped, nobody else starts a target here.
-    pub(super) fn lock(&self) -> io::Result<OwnedFd> {
+    /// Takes a name for this process, which will watch over a target. `None` if another process does.
+    pub(super) fn take(&self, name: &str) -> io::Result<Option<File>> {
+        let _alone = self.lock()?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(self.file(name, WATCH))?;
+        if !lock_if_free(&file)? {
+            return Ok(None);
+        }
+        self.remove_sockets(name)?;
+        rewrite(&file, &std::process::id().to_string())?;
+        Ok(Some(file))
+    }
+
+    /// Notes how a target ended, or that there is nothing to tell. `file` is that of [`Place::take`].
+    pub(super) fn give_back(&self, name: &str, file: File, how: Option<&str>) -> io::Result<()> {
+        let _alone = self.lock()?;
+        self.remove_sockets(name)?;
+        match how {
+            Some(how) => rewrite(&file, how)?,
+            None => std::fs::remove_file(self.file(name, WATCH))?,
+        }
+        // Before the other lock: who finds out that the target has ended finds its name free.
+        drop(file);
+        Ok(())
+    }
+
+    /// Forgets a target that has ended.
+    pub(super) fn forget(&self, name: &str) -> io::Result<()> {
+        let _alone = self.lock()?;
+        if !matches!(self.read(name), Some(TargetState::Ended(_))) {
+            return Ok(());
+        }
+        self.remove_sockets(name)?;
+        std::fs::remove_file(self.file(name, WATCH))
+    }
+
+    /// What is known about a target. `None` if nothing is.
+    pub fn state_of(&self, name: &str) -> Option<TargetState> {
+        let _alone = is_name(name).then(|| self.lock().ok()).flatten()?;
+        self.read(name)
+    }
+
+    /// All targets that are known, by name.
+    pub fn targets(&self) -> Vec<(String, TargetState)> {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST_TARGETS);
+        let known = |entry: std::fs::DirEntry| {
+            let file = entry.file_name().into_string().ok()?;
+            let name = file.strip_suffix(WATCH)?.strip_suffix('.')?;
+            Some((name.to_owned(), self.state_of(name)?))
+        };
+        let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).collect();
+        targets.sort_by(|(one, _), (other, _)| one.cmp(other));
+        targets
+    }
+
+    /// Until the answer is dropped, nobody else reads or changes what is known here: a lock on a removed file would mean nothing.
+    fn lock(&self) -> io::Result<OwnedFd> {
         let directory = open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         flock(&directory, FlockOperation::LockExclusive)?;
         Ok(directory)
     }
 
-    /// Notes how a target ended, for [`Place::end_of`].
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn note_end(&self, name: &str, how: &str) -> io::Result<()> {
-        std::fs::write(self.file(name, END), how)
+    fn read(&self, name: &str) -> Option<TargetState> {
+        let file = File::open(self.file(name, WATCH)).ok()?;
+        let mut text = Vec::new();
+        (&file).take(LONGEST_WATCH).read_to_end(&mut text).ok()?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        match (text.parse(), lock_if_free(&file).ok()?) {
+            (Ok(process), false) => Some(TargetState::Watched(process)),
+            (Ok(_), true) => Some(TargetState::Ended(UNKNOWN.to_owned())),
+            (Err(_), _) => Some(TargetState::Ended(text)),
+        }
     }
 
-    /// How a target ended that nobody stopped. `None` if it runs, or nobody watched it.
-    pub fn end_of(&self, name: &str) -> Option<String> {
-        let mut how = Vec::new();
-        std::fs::File::open(self.file(name, END)).ok()?.take(LONGEST_END).read_to_end(&mut how).ok()?;
-        Some(String::from_utf8_lossy(&how).into_owned())
-    }
-
-    /// Forgets how the last target with this name ended.
-    pub(super) fn forget_end(&self, name: &str) -> io::Result<()> {
-        absent_is_fine(std::fs::remove_file(self.file(name, END)))
-    }
-
-    /// The names of all sockets, sorted. Their targets may have ended.
-    pub(super) fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST_TARGETS);
-        let name = |entry: std::fs::DirEntry| {
-            let file = entry.file_name().into_string().ok()?;
-            file.strip_suffix(SOCKET)?.strip_suffix('.').filter(|name| is_name(name)).map(str::to_owned)
-        };
-        let mut names: Vec<String> = entries.filter_map(name).collect();
-        names.sort();
-        names
+    fn remove_sockets(&self, name: &str) -> io::Result<()> {
+        absent_is_fine(std::fs::remove_file(self.socket(name)))?;
+        absent_is_fine(std::fs::remove_file(self.channel(name)))
     }
 
     fn file(&self, name: &str, kind: &str) -> PathBuf {
@@ -130,8 +183,22 @@ impl Place {
     }
 }
 
+/// Whether the lock was free. The kernel frees it when its owner ends, however that ends.
+fn lock_if_free(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn rewrite(file: &File, text: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all_at(text.as_bytes(), 0)
+}
+
 /// A file that is not there needs no removal.
-pub(super) fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
+fn absent_is_fine(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,

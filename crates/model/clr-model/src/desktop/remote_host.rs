@@ -1,16 +1,19 @@
 //! The servers of the hosting interfaces in a trigger process. They ask the target, as mscoree does.
 
-use super::message::{Answer, AttachMessage, Question, receive, send};
+use super::Place;
+use super::message::{Answer, AttachMessage, Question, receive, send, wait_until};
+use crate::lab::proc_file::field;
 use crate::machine::Account;
 use corprof::HResult;
 use remora_clr_abi::Slot;
 use remora_clr_abi::metahost::{AttachRequest, Fenced, MetaHost, Profiling, Runtime};
+use rustix::process::Pid;
 use std::any::Any;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a target has for an answer, beside what the question itself takes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -20,10 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Remote {
     pub(super) socket: PathBuf,
     pub(super) account: Account,
+    /// How long a stopped target has to go on.
+    pub(super) stopped_until: Option<Instant>,
 }
 
 impl Remote {
-    /// Asks the target. An answer that takes `longer` by design gets that time in addition.
+    pub(super) fn of(place: &Place, target: &str, account: Account) -> Remote {
+        Remote { socket: place.socket(target), account, stopped_until: None }
+    }
+
+    /// Asks the target, which fails soon if that is stopped. An answer that takes `longer` by design gets that time in addition.
     pub(super) fn ask(&self, question: &Question, longer: Duration) -> io::Result<Answer> {
         let mut stream = UnixStream::connect(&self.socket)?;
         // The directory is private already; this rules out a socket that was left open for somebody.
@@ -32,11 +41,15 @@ impl Remote {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         send(&mut stream, question, PATIENCE)?;
+        let is_late = wait_until(&stream, self.stopped_until.unwrap_or_else(Instant::now)).is_err();
+        if is_late && is_stopped(peer.pid) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         receive(&mut stream, PATIENCE.saturating_add(longer))
     }
 
     /// The process behind the socket, from the kernel: it need not answer.
-    pub(super) fn peer(&self) -> Option<rustix::process::Pid> {
+    pub(super) fn peer(&self) -> Option<Pid> {
         let stream = UnixStream::connect(&self.socket).ok()?;
         let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
         (peer.uid == rustix::process::geteuid()).then_some(peer.pid)
@@ -59,6 +72,11 @@ impl Remote {
             _ => Err(HResult::CORPROF_E_IPC_FAILED),
         }
     }
+}
+
+/// Whether a signal has stopped the process.
+pub(super) fn is_stopped(process: Pid) -> bool {
+    field(&format!("/proc/{process}/status"), "State:").is_some_and(|state| state.starts_with('T'))
 }
 
 /// One runtime, and the attach interface of its release.

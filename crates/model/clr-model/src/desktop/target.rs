@@ -2,7 +2,6 @@
 
 use super::channel::Channel;
 use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, receive, send};
-use super::place::absent_is_fine;
 use super::scenario::State;
 use super::{AppConfig, PAUSE, Place, Scenario};
 use crate::differences::RuntimeVersion;
@@ -89,7 +88,7 @@ struct Files([PathBuf; 2]);
 impl Drop for Files {
     fn drop(&mut self) {
         for path in &self.0 {
-            // Without it, the next start removes the file.
+            // Whoever watches over the target removes the file otherwise, and says how the target ended.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -98,19 +97,12 @@ impl Drop for Files {
 impl Target {
     /// Starts the target of this process. Call it once: the process becomes the target.
     ///
+    /// The process that watches over it has taken its name.
+    ///
     /// # Errors
-    /// `AddrInUse`: a target of this name runs. Otherwise the system's.
+    /// The system's.
     pub fn start(place: &Place, config: TargetConfig) -> io::Result<Target> {
         let paths = [place.socket(&config.name), place.channel(&config.name)];
-        // Two starts of one name at once would both remove the other's socket.
-        let _alone = place.lock()?;
-        if UnixStream::connect(&paths[0]).is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        for path in &paths {
-            absent_is_fine(std::fs::remove_file(path))?;
-        }
-        place.forget_end(&config.name)?;
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
         let environment = environment(&config);

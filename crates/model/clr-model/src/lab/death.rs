@@ -214,7 +214,7 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal);
     name.map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

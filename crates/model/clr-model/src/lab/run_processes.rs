@@ -189,7 +189,7 @@ fn name(pid: Pid) -> Option<String> {
 }
 
 /// The children of every thread of this process.
-fn children() -> Vec<i32> {
+pub(crate) fn children() -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     let numbers = |list: String| list.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<i32>>();

@@ -1,0 +1,124 @@
+//! The process that watches over a target: the target's parent, which knows how it ended, and ends what it has started.
+//!
+//! A profiler may start processes that leave their group, session and parent, or replace the target's program (exec). All of them stay
+//! descendants of this process, which adopts orphans (`PR_SET_CHILD_SUBREAPER`). It signals only children that it has not waited for, so no
+//! signal meets a number that is in use again.
+
+use super::{PAUSE, Place};
+use crate::lab::death::signal_name;
+use crate::lab::run_processes::children;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait};
+use std::fs::File;
+use std::io;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a target that was asked to end has, before it gets SIGKILL.
+const ENDING: Duration = Duration::from_secs(5);
+/// How long the processes that the target started may take to end after SIGKILL.
+const CLEANING: Duration = Duration::from_secs(5);
+
+/// A name that this process has taken. See the module documentation.
+#[derive(Debug)]
+pub struct Watch {
+    place: Place,
+    name: String,
+    file: File,
+}
+
+impl Watch {
+    /// Takes a target's name. `None` if a target has it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(place: &Place, name: &str) -> io::Result<Option<Watch>> {
+        let file = place.take(name)?;
+        Ok(file.map(|file| Watch { place: place.clone(), name: name.to_owned(), file }))
+    }
+
+    /// Starts the target as a child, waits for its end, and ends what it has started. Ends the target, too, as soon as `ends` is set.
+    /// Returns how it ended, if it was not asked for that or left something.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Option<String>> {
+        set_child_subreaper(Some(getpid()))?;
+        let target = Pid::from_child(&command.spawn()?);
+        let status = wait_for(target, ends)?;
+        // One that ends as it should removes its socket.
+        let is_asked = ends.load(Ordering::SeqCst);
+        let is_ordinary = is_asked || status.exit_status() == Some(0) && !self.place.socket(&self.name).exists();
+        let left = end_children();
+        if is_ordinary && left.is_empty() {
+            return Ok(None);
+        }
+        let how = match status.terminating_signal() {
+            Some(signal) => format!("by {}", signal_name(signal)),
+            None => format!("with exit code {}", status.exit_status().unwrap_or_default()),
+        };
+        Ok(Some(if left.is_empty() {
+            how
+        } else {
+            format!("{how}; what it started cannot be ended: {}", left.join(", "))
+        }))
+    }
+
+    /// The target has ended, and nothing else needs to be done.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn end(self, how: Option<&str>) -> io::Result<()> {
+        self.place.give_back(&self.name, self.file, how)
+    }
+}
+
+fn wait_for(target: Pid, ends: &AtomicBool) -> io::Result<WaitStatus> {
+    let mut asked = None;
+    loop {
+        // Others are orphans of the target.
+        match wait(WaitOptions::NOHANG)? {
+            Some((process, status)) if process == target => return Ok(status),
+            Some(_) => continue,
+            None => std::thread::sleep(PAUSE),
+        }
+        if !ends.load(Ordering::SeqCst) {
+            continue;
+        }
+        let signals: &[Signal] = match asked {
+            None => &[Signal::TERM, Signal::CONT],
+            Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
+            Some(_) => &[],
+        };
+        asked = asked.or(Some(Instant::now()));
+        for signal in signals {
+            // If it has become another user's, nothing but its own end helps.
+            let _ = kill_process(target, *signal);
+        }
+    }
+}
+
+/// Returns the processes that have not ended.
+fn end_children() -> Vec<String> {
+    let deadline = Instant::now() + CLEANING;
+    loop {
+        for child in children().into_iter().filter_map(Pid::from_raw) {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        // The children of those that have ended become children of this process.
+        let ended = loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) => {}
+                ended => break ended,
+            }
+        };
+        if ended.is_err() {
+            // There is no child.
+            return Vec::new();
+        }
+        if Instant::now() >= deadline {
+            return children().iter().map(|child| format!("process {child}")).collect();
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
