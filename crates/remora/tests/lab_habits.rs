@@ -115,9 +115,22 @@ fn a_limit_that_cannot_be_raised_again_is_no_finding() {
         let ran = ran_without_privileges(profiler);
         assert!(ran.stdout.contains(&format!("lowers the limit {limit} of the process to ")), "{ran:?}");
         let result = LabResult::of(ran);
-        result.is_clean();
+        // Whether the model dies of it is up to the scheduler.
+        let is_said = result.code == 0 || result.code == 4 && limit == "RLIMIT_AS";
+        assert!(result.broken().is_empty() && is_said, "{}: {:#?}", result.stderr, result.findings);
         assert_eq!(result.verdict("DET-12"), "not_exercised", "{profiler}: {:#?}", result.findings);
     }
+}
+
+#[test]
+fn a_run_that_ends_for_want_of_memory_is_no_finding_and_no_praise() {
+    let ran = ran_without_privileges("forbids-memory-early");
+    let shown: Value = serde_json::from_str(&ran.stdout).expect("json");
+    assert_eq!(shown["unjudged"], 4, "{ran:?}");
+    let result = LabResult::of(ran);
+    assert_eq!((result.broken(), result.code), (Vec::new(), 4), "{}", result.stderr);
+    assert!(result.stderr.contains("4 runs ended early"), "{}", result.stderr);
+    assert_eq!(result.verdict("MOD-01"), "not_exercised");
 }
 
 #[test]

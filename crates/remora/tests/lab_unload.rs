@@ -9,6 +9,7 @@ use command::Directory;
 use laboratory::{LabResult, broken_profilers, run_fault, run_fault_with, run_lab, text};
 use object::{Object, ObjectSection, ObjectSymbol};
 use remora_holds::holds;
+use serde_json::Value;
 
 /// Enough that the scheduler has every order.
 const RUNS: u64 = 16;
@@ -46,6 +47,18 @@ fn a_thread_that_ends_before_the_refusal_or_in_a_destructor_is_no_finding() {
         result.is_clean();
         assert_eq!(result.verdict("ATT-10"), "honoured", "{profiler}");
     }
+}
+
+#[test]
+fn a_destructor_that_never_returns_is_one_finding_with_its_stack() {
+    let result = run_fault("hangs-at-unload");
+    assert_eq!(result.broken(), [("DET-07", "dlclose")], "{:#?}", result.findings);
+    assert_eq!(result.code, 1, "{}", result.stderr);
+    let finding = result.findings.iter().find(|one| one["verdict"] == "broken").expect("one");
+    assert_eq!(text(finding, "message"), "dlclose has not returned within 4 seconds");
+    let frames: Vec<&str> =
+        finding["crash"]["backtrace"].as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+    assert!(frames.iter().any(|frame| frame.starts_with("hangs-at-unload.so+0x")), "{frames:?}");
 }
 
 /// The profiler holds a reference of its own, so the last one to unmap the library is not the runtime.

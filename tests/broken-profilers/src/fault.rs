@@ -68,6 +68,10 @@ faults! {
     ExitsOnLoad = "exits-on-load",
     /// Its constructor never returns.
     HangsOnLoad = "hangs-on-load",
+    /// Its destructor never returns.
+    HangsAtUnload = "hangs-at-unload",
+    /// An exception of another language leaves its constructor.
+    ThrowsOnLoad = "throws-on-load",
     /// It crashes when a module has loaded.
     Crashes = "crashes",
     /// An exception of another language leaves its callback when a module has loaded.
@@ -154,6 +158,16 @@ faults! {
     FiltersOwnThreads = "filters-own-threads",
     /// It filters the system calls of the whole process.
     FiltersProcess = "filters-process",
+    /// It forbids the process to start threads.
+    DeniesThreads = "denies-threads",
+    /// It forbids the process to open files.
+    DeniesFiles = "denies-files",
+    /// It forbids the process to sleep.
+    DeniesSleep = "denies-sleep",
+    /// It changes the root directory of the process.
+    ChangesRoot = "changes-root",
+    /// It changes the user and the group of the process.
+    ChangesUser = "changes-user",
     /// No profiler, for LD_PRELOAD: it filters the system calls of the program.
     FiltersProgram = "filters-program",
     /// No profiler, for LD_PRELOAD: the program and its descendants have a tracer.
@@ -172,6 +186,8 @@ faults! {
     ForbidsFiles = "forbids-files",
     /// It limits the memory of the process, for good, when its object is released.
     ForbidsMemory = "forbids-memory",
+    /// It limits the memory of the process, for good, while the runtime still needs more for its work.
+    ForbidsMemoryEarly = "forbids-memory-early",
     /// It limits the CPU time of the process to none, for good.
     ForbidsTime = "forbids-time",
     /// It limits the open files of the process a little, and aborts for another reason.

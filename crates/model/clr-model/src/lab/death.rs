@@ -1,14 +1,13 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
 use super::backtrace;
+use super::hang;
 use super::limits;
 use super::page::{Crash, Line, Page, SHUTDOWN};
-use super::run::clause_of_hang;
 use super::unload;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
@@ -33,7 +32,7 @@ const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// What a run was doing that did not end in time.
-pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
+pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     let seats = page.callbacks();
     if stopped {
         let message =
@@ -41,13 +40,16 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
         let callback = seats.into_iter().next().map(|(_, callback)| callback);
         return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
     }
-    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
-        clause: clause_of_hang(&callback).to_owned(),
-        message: format!("{callback} has not returned: the run was ended after {} seconds", longest.as_secs()),
+    let hung = seats.into_iter().map(|(_, callback)| Line::Hangs {
+        clause: hang::clause(&callback).to_owned(),
+        message: hang::message(&callback),
         callback: Some(callback),
     });
-    let hung: Vec<Line> = hung.collect();
-    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
+    // The run may have reported it.
+    let known = page.lines();
+    let hung: Vec<Line> = hung.filter(|hang| !known.contains(hang)).collect();
+    let is_known = known.iter().any(|line| matches!(line, Line::Hangs { .. }));
+    if hung.is_empty() && !is_known { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
 }
 
 /// A crash, or an unexpected exit.

@@ -6,7 +6,7 @@ use super::death::{hung_in, is_after_shutdown, of_death, of_exec, of_hang, of_ti
 use super::monitor::TRACED;
 use super::output::OutputReader;
 use super::page::{Line, Page};
-use super::report::{HANGS, Report, RunResult, add_up};
+use super::report::{Report, RunResult, add_up};
 use super::run::{ClientData, RunSpec, is_of_heap};
 use super::run_processes::{Run, RunProcesses};
 use crate::differences::RuntimeVersion;
@@ -184,14 +184,13 @@ impl Laboratory<'_> {
             let message = format!("the process did not end within {} seconds", longest.as_secs());
             lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
         } else if !ended {
-            lines.extend(of_hang(&page, stopped, longest));
+            lines.extend(of_hang(&page, stopped));
         } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
             lines.push(of_time_limit(signal, seconds));
         } else if !is_done || !status.success() {
             lines.extend(of_death(&page, status, is_done, &output.stderr));
         }
-        let hung =
-            !ended || lines.iter().any(|line| matches!(line, Line::Broken { message, .. } if message.contains(HANGS)));
+        let hung = !ended || lines.iter().any(|line| matches!(line, Line::Hangs { .. }));
         if is_traced {
             lines.push(Line::Seen(TRACED.to_owned()));
         }

@@ -249,6 +249,13 @@ pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
     }
 }
 
+/// A callback does not return.
+pub(super) fn hangs(clause: &str, callback: &'static str, message: &str) {
+    if let Some(monitor) = MONITOR.get() {
+        monitor.report_as(clause, Some(callback), message, true);
+    }
+}
+
 /// The profiler did something harmless that the contract excludes, in the current callback of the running thread.
 pub fn remark(clause: &'static str, message: &str) {
     let Some(monitor) = MONITOR.get() else { return };
@@ -444,11 +451,19 @@ impl Monitor {
     }
 
     fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
+        self.report_as(clause, callback, message, false);
+    }
+
+    fn report_as(&self, clause: &str, callback: Option<&'static str>, message: &str, hangs: bool) {
         if self.over.load(Ordering::SeqCst) || !self.lock().broken.insert((clause.to_owned(), message.to_owned())) {
             return;
         }
-        let (clause, message) = (clause.to_owned(), message.to_owned());
-        self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
+        let (clause, callback, message) = (clause.to_owned(), callback.map(str::to_owned), message.to_owned());
+        self.writer.write(&if hangs {
+            Line::Hangs { clause, callback, message }
+        } else {
+            Line::Broken { clause, callback, message }
+        });
     }
 
     /// Threads that the profiler has started since [`begin`], by system thread ID.

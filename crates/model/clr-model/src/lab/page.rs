@@ -51,6 +51,15 @@ pub enum Line {
         /// The fault, and the correct behaviour.
         message: String,
     },
+    /// A clause was broken by a hang.
+    Hangs {
+        /// The clause.
+        clause: String,
+        /// The callback or call that does not return.
+        callback: Option<String>,
+        /// The fault.
+        message: String,
+    },
     /// Something that is harmless in a real process, and yet not as the contract has it.
     Remark {
         /// The clause.

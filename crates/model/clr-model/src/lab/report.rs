@@ -10,9 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum of reported findings for a clause; more would repeat them.
 const MOST_OF_A_CLAUSE: usize = 8;
 
-/// What every finding about a hang says.
-pub const HANGS: &str = "has not returned";
-
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -26,6 +23,8 @@ pub struct Report {
     pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
+    /// Runs that ended for want of what the profiler had taken from the process: they say nothing about its end.
+    pub unjudged: u64,
     /// Runs skipped after too many hangs of the same runtime.
     pub left_out: u64,
     /// What the profiler did that no clause is about.
@@ -105,6 +104,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
     let mut sums = Sums::default();
     for ran in all.iter().flatten() {
         report.runs += 1;
+        report.unjudged += u64::from(ran.lines.iter().any(|line| matches!(line, Line::Unjudged { .. })));
         report.failures.extend(ran.lines.iter().filter_map(|line| match line {
             Line::Failed(words) => Some(words.clone()),
             _ => None,
@@ -132,14 +132,15 @@ impl<'a> Sums<'a> {
         for (place, line) in ran.lines.iter().enumerate() {
             match line {
                 Line::Exercised(clause) => _ = self.exercised.insert(clause),
-                Line::Broken { clause, callback, message } => {
+                Line::Broken { clause, callback, message } | Line::Hangs { clause, callback, message } => {
                     let event: Event = (clause, callback.as_deref(), message);
                     self.broken.entry(event).or_default().insert(origin);
                     if place >= ran.own_lines && ran.after_shutdown {
                         self.after_shutdown.entry(event).or_default().insert(origin);
                     }
                     let known = self.deaths.get(&event);
-                    let hangs = message.contains(HANGS) && callback.is_some() && *callback == ran.hung_in;
+                    let is_hang = matches!(line, Line::Hangs { .. });
+                    let hangs = is_hang && callback.is_some() && *callback == ran.hung_in;
                     if (place >= ran.own_lines || hangs) && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
                     }

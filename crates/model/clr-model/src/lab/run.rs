@@ -4,9 +4,9 @@ use super::clauses::{CLAUSES, LoadMode};
 use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
-use super::page::{Line, PageWriter, SHUTDOWN};
+use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
-use super::{around, leftovers, limits, monitor, system};
+use super::{around, hang, leftovers, limits, monitor, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -68,7 +68,7 @@ pub struct RunSpec {
 /// Limit for a callback, an attach answer, and a detach.
 pub(super) const LONGEST: Duration = Duration::from_secs(4);
 /// Limit for Shutdown: a profiler may wait there for a thread that looks every few seconds. The program's exit waits for it.
-const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
+pub(super) const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// A longer Shutdown is worth a remark.
 const SLOW_SHUTDOWN: Duration = Duration::from_secs(1);
 /// A profiler that does not detach in this time stays on purpose, if the run waits as long.
@@ -434,24 +434,10 @@ impl Run {
     }
 
     fn report_hangs_after(&self, waited: Duration) {
-        let callbacks = monitor::callbacks_with_threads(waited / 2);
         if self.runtime.is_left_suspended() {
             monitor::broken_in("MOD-01", None, LEFT_SUSPENDED);
         }
-        for (callback, thread) in callbacks {
-            if !leftovers::is_alive(thread) {
-                let message = format!(
-                    "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
-                );
-                monitor::broken_in("MOD-01", Some(callback), &message);
-                continue;
-            }
-            system::show_stack(thread);
-            // The limit of the callback, however long the run waited: a hang is one finding in every kind of run.
-            let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
-            let message = format!("{callback} has not returned within {} seconds", longest.as_secs());
-            monitor::broken_in(clause_of_hang(callback), Some(callback), &message);
-        }
+        hang::report(waited);
     }
 
     /// Whether the library is mapped, as far as is known.
@@ -504,15 +490,6 @@ fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> boo
         std::thread::sleep(INTERVAL);
         waited += begun.elapsed().min(LONGEST_CHECK);
         looks += 1;
-    }
-}
-
-/// The clause for a callback that never returns.
-pub(super) fn clause_of_hang(callback: &str) -> &'static str {
-    match callback {
-        "ProfilerDetachSucceeded" | "Release" => "DET-21",
-        SHUTDOWN => "DET-17",
-        _ => "DET-07",
     }
 }
 
