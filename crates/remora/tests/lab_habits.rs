@@ -5,7 +5,7 @@ mod command;
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod laboratory;
 
-use command::{Directory, Ran, remora};
+use command::{Directory, Ran, is_root, remora};
 use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, text};
 use remora_holds::holds;
 use serde_json::Value;
@@ -101,6 +101,36 @@ fn what_a_profiler_changes_in_the_whole_process_is_seen() {
     ]);
     assert_eq!(observations(&ran), wanted);
     LabResult::of(ran).is_clean();
+}
+
+#[test]
+fn another_root_or_user_is_seen_and_nothing_that_follows_from_it_is_a_finding() {
+    if !is_root() {
+        return;
+    }
+    for (profiler, what) in [("changes-root", "the root directory (chroot)"), ("changes-user", "the user or group")] {
+        is_clean_and_seen(profiler, what);
+        assert_eq!(run_fault(profiler).verdict("DET-12"), "not_exercised", "{profiler}");
+    }
+}
+
+#[test]
+fn who_forbids_system_calls_that_a_run_needs_is_seen_and_the_laboratory_does_not_fail() {
+    for (profiler, code) in [("denies-threads", 4), ("denies-sleep", 4), ("denies-files", 0)] {
+        let ran = ran(profiler);
+        let seen = observations(&ran);
+        assert!(seen.len() == 1 && seen.iter().all(|one| one.contains("seccomp")), "{profiler}: {seen:#?}");
+        let result = LabResult::of(ran);
+        assert_eq!((result.broken(), result.code), (Vec::new(), code), "{profiler}: {}", result.stderr);
+        assert_eq!(result.verdict("DET-12"), "not_exercised", "{profiler}");
+    }
+}
+
+#[test]
+fn mod_01_who_ends_the_process_at_a_system_call_is_called_so() {
+    let result = run_fault("kills-at-sleep");
+    holds!(MOD_01 sim, text(only_broken(&result), "clause") == "MOD-01", "{:#?}", result.findings);
+    assert!(text(only_broken(&result), "message").contains("(seccomp)"), "{:#?}", result.findings);
 }
 
 #[test]

@@ -70,6 +70,10 @@ faults! {
     HangsOnLoad = "hangs-on-load",
     /// Its destructor never returns.
     HangsAtUnload = "hangs-at-unload",
+    /// The same, on its own thread, which has the last reference on the library.
+    HangsAtOwnUnload = "hangs-at-own-unload",
+    /// The same, and it stays until the process exits.
+    HangsAtExit = "hangs-at-exit",
     /// An exception of another language leaves its constructor.
     ThrowsOnLoad = "throws-on-load",
     /// It crashes when a module has loaded.
@@ -164,6 +168,8 @@ faults! {
     DeniesFiles = "denies-files",
     /// It forbids the process to sleep.
     DeniesSleep = "denies-sleep",
+    /// It has the system end the process where it sleeps.
+    KillsAtSleep = "kills-at-sleep",
     /// It changes the root directory of the process.
     ChangesRoot = "changes-root",
     /// It changes the user and the group of the process.

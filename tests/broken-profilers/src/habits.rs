@@ -63,6 +63,7 @@ pub fn begin() {
         Fault::DeniesThreads => seccomp::deny_all(&[libc::SYS_clone, libc::SYS_clone3]),
         Fault::DeniesFiles => seccomp::deny_all(&[libc::SYS_openat]),
         Fault::DeniesSleep => seccomp::deny_all(&[libc::SYS_clock_nanosleep]),
+        Fault::KillsAtSleep => seccomp::kill_at(libc::SYS_clock_nanosleep),
         // SAFETY: the path is a static C string.
         Fault::ChangesRoot => _ = unsafe { libc::chroot(c"/dev".as_ptr()) },
         Fault::ChangesUser => become_nobody(),

@@ -93,7 +93,7 @@ extern "C-unwind" fn loaded() {
 
 /// Runs at the unload of the library.
 extern "C" fn unloaded() {
-    if fault() == Fault::HangsAtUnload {
+    if matches!(fault(), Fault::HangsAtUnload | Fault::HangsAtOwnUnload | Fault::HangsAtExit) {
         shared::never_return();
     }
     refused_attach::unloaded();

@@ -60,6 +60,8 @@ impl Profiler {
                 | Fault::CrashesAfterShutdown
                 | Fault::CrashesInShutdown
                 | Fault::OwnThread
+                | Fault::HangsAtOwnUnload
+                | Fault::HangsAtExit
                 | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
@@ -218,6 +220,7 @@ impl ProfilerCallback for Profiler {
     fn profiler_attach_complete(&self) {
         match fault() {
             Fault::OwnThread
+            | Fault::HangsAtOwnUnload
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
             | Fault::UsesObjectAfterDetach

@@ -21,6 +21,11 @@ pub fn deny_all(calls: &[c_long]) {
     set(&at(calls, denied), libc::SECCOMP_FILTER_FLAG_TSYNC);
 }
 
+/// Ends the process at this call.
+pub fn kill_at(call: c_long) {
+    set(&at(&[call], answer(libc::SECCOMP_RET_KILL_PROCESS)), libc::SECCOMP_FILTER_FLAG_TSYNC);
+}
+
 /// Stops for the tracer at this call.
 pub fn trace_at(call: c_long) {
     set(&at(&[call], answer(libc::SECCOMP_RET_TRACE)), 0);

@@ -4,6 +4,7 @@ use super::backtrace;
 use super::hang;
 use super::limits;
 use super::page::{Crash, Line, Page, SHUTDOWN};
+use super::process_wide;
 use super::unload;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +26,8 @@ const TERMINATED: &str = "terminate called after throwing";
 
 /// Those of the model without memory (alloc.rs of Rust's standard library). Other errors are panics: see [`limits::is_want`].
 const NO_MEMORY: &str = "memory allocation of ";
+/// A filter of system calls can end the process.
+const FORBIDDEN_CALL: &str = "the profiler restricted the system calls of the process (seccomp), and the system ended the process at a forbidden one with SIGSYS";
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -53,10 +56,13 @@ pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
 }
 
 /// A crash, or an unexpected exit.
-pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
+pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str, is_filtered: bool) -> Vec<Line> {
     let lines = page.lines();
     if is_of_limit(page, stderr) {
         return limits::of_early_end().into();
+    }
+    if is_filtered && is_of_models_abort(page) {
+        return process_wide::of_early_end().into();
     }
     let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
@@ -74,9 +80,13 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) ->
 /// Whether the model has died without memory, in a process with less of it than before. Every other crash there has another cause. On any
 /// thread: one that begins is not known as the model's yet, and the profiler's own may call the model.
 fn is_of_limit(page: &Page, stderr: &str) -> bool {
-    let is_limited =
-        |crash: &Crash| crash.limited == 1 && crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
-    crash(page).is_some_and(|crash| is_limited(&crash)) && stderr.contains(NO_MEMORY) && backtrace::is_of_model(page)
+    crash(page).is_some_and(|crash| crash.limited == 1) && stderr.contains(NO_MEMORY) && is_of_models_abort(page)
+}
+
+/// Whether the model itself has aborted.
+fn is_of_models_abort(page: &Page) -> bool {
+    let is_abort = |crash: &Crash| crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
+    crash(page).is_some_and(|crash| is_abort(&crash)) && backtrace::is_of_model(page)
 }
 
 /// The process has reached a limit of CPU time that the profiler has set.
@@ -157,6 +167,10 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let crash = crash(page);
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
+    // Any thread may have made the call.
+    if signal == Some(libc::SIGSYS) {
+        return Some(Line::Broken { clause: "MOD-01".into(), callback: None, message: FORBIDDEN_CALL.into() });
+    }
     if let Some(signal) = signal {
         let seat = crash.map(seat_of);
         let (clause, whence) = place(crash, is_done);
@@ -236,7 +250,7 @@ mod tests {
         let signal = libc::SIGABRT as u64;
         page.note_crash(&Crash { signal, instruction: stack[0], limited: 1, ..Crash::default() });
         page.note_stack(stack, &mappings);
-        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words)
+        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words, false)
     }
 
     #[test]
@@ -254,7 +268,7 @@ mod tests {
     fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {
         let page = Page::new().expect("a page");
         let exited = ExitStatus::from_raw(0);
-        let message = |page: &Page| match &of_death(page, exited, false, "")[..] {
+        let message = |page: &Page| match &of_death(page, exited, false, "", false)[..] {
             [Line::Broken { message, .. } | Line::Failed(message)] => message.clone(),
             lines => panic!("{lines:?}"),
         };

@@ -3,8 +3,14 @@
 use super::page::SHUTDOWN;
 use super::run::{LONGEST, LONGEST_SHUTDOWN};
 use super::{leftovers, monitor, system};
+use crate::schedule::{self, threads::this_thread};
 use std::sync::Mutex;
 use std::time::Duration;
+
+/// The finding on a thread of the profiler's own.
+const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good, so that no thread of the program can begin or end: dlopen, dlclose, a constructor or a destructor has not returned within 4 seconds";
+/// Time between two checks.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// One thread reports: the first one ends the run.
 static REPORTS: Mutex<()> = Mutex::new(());
@@ -24,12 +30,48 @@ pub fn report(waited: Duration) {
         }
         hangs = true;
         system::show_stack(thread);
-        monitor::hangs(clause(callback), callback, &message(callback));
+        monitor::hangs(clause(callback), Some(callback), &message(callback));
     }
     if hangs {
         monitor::exercised("MOD-01");
         monitor::end(true);
     }
+}
+
+/// A thread of this number does not begin: another one holds a lock of the dynamic linker, which each thread needs when it begins. `own`
+/// are the threads of the runtime's side.
+pub fn no_thread_begins(own: Vec<u32>, number: u32) {
+    report(LONGEST);
+    let _reports = REPORTS.lock().expect("no panic while locked");
+    // Without the observer, which may wait for the same thread.
+    let mut threads = monitor::before().map_or_else(Vec::new, |before| before.state.threads_besides(own));
+    threads.retain(|thread| *thread != number);
+    if threads.is_empty() {
+        return;
+    }
+    if let [thread] = threads[..] {
+        system::show_stack(thread);
+    }
+    monitor::hangs("MOD-01", None, LOCKED);
+    monitor::exercised("MOD-01");
+    monitor::end(true);
+}
+
+/// If a thread of the profiler holds a lock of the dynamic linker for good, this finds it: a new thread needs that lock.
+pub fn look_for_linkers_lock() {
+    schedule::spawn("a thread that only begins", || {});
+}
+
+/// From now on, the process exits: if that hangs, the running thread shows where.
+pub fn watch_exit() {
+    let this = this_thread();
+    schedule::spawn("the thread that watches the exit", move || {
+        while !monitor::is_over() {
+            std::thread::sleep(INTERVAL);
+        }
+        std::thread::sleep(LONGEST);
+        system::show_stack(this);
+    });
 }
 
 /// The clause for a callback that never returns.

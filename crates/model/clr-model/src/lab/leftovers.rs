@@ -63,6 +63,11 @@ impl ProcessState {
         Some(threads)
     }
 
+    /// The threads now that are neither in this state nor among `own`.
+    pub fn threads_besides(&self, own: Vec<u32>) -> Vec<u32> {
+        numbers("/proc/self/task").filter(|id| !own.contains(id) && !self.threads.contains_key(id)).collect()
+    }
+
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
         let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));

@@ -18,7 +18,7 @@ pub mod clauses;
 mod codes;
 mod death;
 mod elf;
-mod hang;
+pub(crate) mod hang;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;

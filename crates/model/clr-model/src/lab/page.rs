@@ -117,6 +117,8 @@ pub enum Line {
     },
     /// The laboratory itself failed.
     Failed(String),
+    /// The filters of system calls (seccomp) before the profiler.
+    Filters(u64),
     /// The run is complete; the process now exits.
     Done,
 }

@@ -92,6 +92,8 @@ struct Sums<'a> {
     preempted: BTreeMap<(&'a str, Origin), u64>,
     /// The runs that died of an event in a callback after Shutdown had begun.
     after_shutdown: Events<'a>,
+    /// Events that are a hang.
+    hangs: BTreeSet<Event<'a>>,
     /// The first run that died of an event.
     deaths: BTreeMap<Event<'a>, &'a RunResult>,
     works: bool,
@@ -111,6 +113,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
         }));
         sums.add(ran);
     }
+    sums.drop_other_hangs_of_destructor();
     report.findings = sums.findings(mode);
     report.did_nothing = !sums.works && sums.exercised.contains(mode.clause_of_load());
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
@@ -140,7 +143,10 @@ impl<'a> Sums<'a> {
                     }
                     let known = self.deaths.get(&event);
                     let is_hang = matches!(line, Line::Hangs { .. });
-                    let hangs = is_hang && callback.is_some() && *callback == ran.hung_in;
+                    if is_hang {
+                        self.hangs.insert(event);
+                    }
+                    let hangs = is_hang && *callback == ran.hung_in;
                     if (place >= ran.own_lines || hangs) && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
                     }
@@ -161,8 +167,26 @@ impl<'a> Sums<'a> {
                 | Line::UnloadBegins { .. }
                 | Line::UnloadIsOver
                 | Line::ShutsDown
+                | Line::Filters(_)
                 | Line::Done => {}
             }
+        }
+    }
+
+    /// A destructor that never returns hangs wherever the last reference on the library is released: in the runtime's unload, on a thread of
+    /// the profiler's own, or in the exit of the process. That is one cause, so the first of these places is the finding.
+    fn drop_other_hangs_of_destructor(&mut self) {
+        const WHY: &str = "a run did not come to its end, because a destructor of the library never returns";
+        let place = |event: &Event| match event {
+            (_, Some("dlclose"), _) => Some(0),
+            ("MOD-01", None, _) => Some(1),
+            ("DET-17", None, _) => Some(2),
+            _ => None,
+        };
+        let first = self.hangs.iter().filter_map(place).min();
+        for event in self.hangs.iter().filter(|event| place(event) > first && first.is_some()) {
+            self.broken.remove(event);
+            self.unjudged.insert(event.0, WHY);
         }
     }
 

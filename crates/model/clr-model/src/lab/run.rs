@@ -6,7 +6,7 @@ use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
-use super::{around, hang, leftovers, limits, monitor, system};
+use super::{around, hang, leftovers, limits, monitor, process_wide, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -193,7 +193,8 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
             run.live_from_start(order.class, life);
         }
     }
-    // A constructor that hangs holds the linker's lock, for which a look could wait.
+    // Its thread begins only if no thread of the profiler holds a lock of the linker: each further step could wait for that.
+    hang::watch_exit();
     let hangs = !monitor::callbacks(LONGEST / 2).is_empty();
     if !hangs {
         around::look_for_closed_descriptors();
@@ -289,10 +290,9 @@ impl Run {
         }
         // After that fault, the requesting thread is kept for good. And nothing can be loaded without a descriptor.
         if life == RunKind::Twice && !monitor::has_broken("DET-05") && !system::has_no_descriptor() {
-            if limits::forbid_memory() {
-                monitor::write(&Line::Note { clause: "DET-12".into(), message: FORBIDDEN.into() });
-            } else {
-                self.again(class);
+            match around::barrier() {
+                Some(message) => monitor::write(&Line::Note { clause: "DET-12".into(), message }),
+                None => self.again(class),
             }
         }
     }
@@ -356,6 +356,7 @@ impl Run {
         }
         check_unload();
         if !until(LAST_INSTRUCTIONS, || self.mapped() == Some(false)) && self.is_mapped() {
+            hang::look_for_linkers_lock();
             let why = ElfFacts::of(&self.order.library).why_it_stays();
             let why = why
                 .as_deref()
@@ -450,9 +451,6 @@ impl Run {
     }
 }
 
-/// Why nothing is attached again: a failure would say nothing about the profiler.
-const FORBIDDEN: &str =
-    "the profiler lowered a limit of memory, and it cannot be raised again: nothing more can be loaded";
 /// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
@@ -510,6 +508,8 @@ fn panicked(message: &str) {
     } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
         limits::of_early_end().iter().for_each(monitor::write);
+    } else if process_wide::is_filtered() {
+        process_wide::of_early_end().iter().for_each(monitor::write);
     } else {
         return monitor::failed(message);
     }
