@@ -10,6 +10,12 @@ use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, text};
 use remora_holds::holds;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest time for the end of a process that the kernel kills.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 fn ran(profiler: &str) -> Ran {
     let folder = Directory::new();
@@ -197,6 +203,39 @@ fn mod_01_who_becomes_another_program_is_called_so() {
     holds!(MOD_01 sim, result.breaks("MOD-01", "InitializeForAttach") == Ok(()));
     let message = text(only_broken(&result), "message");
     assert!(message.starts_with("the profiler replaced the process with another program (exec, true)"), "{message}");
+}
+
+#[test]
+fn a_program_that_replaces_the_process_ends_when_sigkill_ends_the_laboratory() {
+    let folder = Directory::new();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_remora"));
+    let mut lab = lab
+        .args(arguments(&folder, "execs-for-ever"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let status = |process: &str| std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let children = |task: &Path| std::fs::read_to_string(task.join("children")).unwrap_or_default();
+    let other = loop {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", lab.id())).expect("it runs").flatten();
+        let children: String = tasks.map(|task| children(&task.path())).collect();
+        if let Some(other) = children.split_whitespace().find(|child| status(child).starts_with("Name:\tsleep\n")) {
+            break other.to_owned();
+        }
+    };
+    lab.kill().expect("killed");
+    lab.wait().expect("ended");
+    let begun = Instant::now();
+    let is_there = || status(&other).lines().any(|line| line.starts_with("State:") && !line.contains('Z'));
+    while is_there() && begun.elapsed() < LONGEST_END {
+        std::thread::yield_now();
+    }
+    let has_ended = !is_there();
+    if !has_ended {
+        assert!(Command::new("kill").args(["-KILL", &other]).status().is_ok_and(|status| status.success()));
+    }
+    assert!(has_ended);
 }
 
 #[test]

@@ -206,6 +206,8 @@ faults! {
     HangsTwice = "hangs-twice",
     /// It replaces the process with another program.
     Execs = "execs",
+    /// It replaces the process with another program, which never ends.
+    ExecsForEver = "execs-for-ever",
     /// A thread of the program asks its parent to trace it.
     LetsItselfBeTraced = "lets-itself-be-traced",
     /// It deletes its own file.
@@ -228,6 +230,8 @@ faults! {
     LeavesHandler = "leaves-handler",
     /// It leaves a child.
     LeavesChild = "leaves-child",
+    /// It leaves a child that is one of the process's parent.
+    LeavesSibling = "leaves-sibling",
     /// It leaves a child in its own session, and the process never ends by itself.
     LeavesDaemon = "leaves-daemon",
     /// Its parent traces one of its threads, as a debugger does, and the thread never ends by itself.

@@ -54,6 +54,10 @@ pub fn begin() {
         Fault::Execs => unsafe {
             libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), std::ptr::null::<u8>());
         },
+        // SAFETY: the paths are static C strings, and the list ends with null. The process becomes another one, which is the fault.
+        Fault::ExecsForEver => unsafe {
+            libc::execl(c"/bin/sleep".as_ptr(), c"sleep".as_ptr(), c"1000".as_ptr(), std::ptr::null::<u8>());
+        },
         // SAFETY: PTRACE_TRACEME ignores its pointers.
         Fault::LetsItselfBeTraced => unsafe {
             libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>());
