@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// `lab`: the profiler was loaded and did nothing.
     DidNothing = 3,
+    /// `lab`: no clause was broken, but a run could not be judged.
+    Unjudged = 4,
     /// No such process, or several.
     NoProcess = 10,
     /// Not a .NET process.
@@ -68,11 +70,12 @@ impl Exit {
     pub(crate) const BROKEN: Exit = Exit::Unexpected;
     /// Every status.
     #[cfg(test)]
-    pub(crate) const ALL: [Exit; 27] = [
+    pub(crate) const ALL: [Exit; 28] = [
         Exit::Done,
         Exit::Unexpected,
         Exit::Usage,
         Exit::DidNothing,
+        Exit::Unjudged,
         Exit::NoProcess,
         Exit::NotDotnet,
         Exit::Unsupported,

@@ -36,6 +36,7 @@ struct LabOutput<'a> {
     observations: &'a [Observation],
     did_nothing: bool,
     runs: u64,
+    unjudged: u64,
     left_out: u64,
 }
 
@@ -97,6 +98,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     }
     if report.has_broken() {
         return Ok(Exit::BROKEN);
+    }
+    if report.unjudged > 0 {
+        let runs = counted(report.unjudged, "run");
+        note(&format!(
+            "remora: {runs} ended early, for want of what the profiler had taken from the process, and could not be judged"
+        ));
+        return Ok(Exit::Unjudged);
     }
     if report.did_nothing {
         note(if args.from_start { DID_NOTHING_FROM_START } else { DID_NOTHING });
@@ -163,6 +171,7 @@ fn show(report: &Report, json: bool, is_interrupted: bool) -> Result<(), Failure
             observations: &report.observations,
             did_nothing: report.did_nothing,
             runs: report.runs,
+            unjudged: report.unjudged,
             left_out: report.left_out,
         }));
     }

@@ -121,6 +121,7 @@ fn det_04_det_14_what_is_left_behind_is_named() {
     holds!([DET_04 DET_14] sim, run_fault("leaves-timer").leaves("a POSIX timer") == Ok(()));
     holds!([DET_04 DET_14] sim, run_fault("leaves-handler").leaves("a handler of signal 12") == Ok(()));
     holds!([DET_04 DET_14] sim, run_fault("leaves-child").leaves("a child process") == Ok(()));
+    holds!([DET_04 DET_14] sim, run_fault("leaves-sibling").leaves("a child process") == Ok(()));
     holds!([DET_04 DET_14] sim, run_fault("leaves-interval-timer").leaves("the interval timer of real time") == Ok(()));
     // Events may use it while the library detaches, and after that. On a busy machine, the thread that asks is overtaken now and then.
     let session = run_fault("leaves-session");

@@ -115,6 +115,10 @@ fn an_exception_that_leaves_a_callback_is_named_with_it() {
     assert_eq!(result.breaks("MOD-01", "ModuleLoadFinished"), Ok(()));
     let message = text(only_broken(&result), "message");
     assert!(message.starts_with("an exception left ModuleLoadFinished"), "{message}");
+    let result = run_fault("throws-on-load");
+    assert_eq!(result.breaks("MOD-01", "dlopen"), Ok(()));
+    let message = text(only_broken(&result), "message");
+    assert!(message.starts_with("a constructor of the library threw an exception"), "{message}");
 }
 
 /// Nothing is broken, and one thing is seen in every run.

@@ -5,11 +5,17 @@ mod command;
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod laboratory;
 
-use command::{Directory, Ran, remora};
+use command::{Directory, Ran, is_root, remora};
 use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, text};
 use remora_holds::holds;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The longest time for the end of a process that the kernel kills.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 fn ran(profiler: &str) -> Ran {
     let folder = Directory::new();
@@ -104,6 +110,36 @@ fn what_a_profiler_changes_in_the_whole_process_is_seen() {
 }
 
 #[test]
+fn another_root_or_user_is_seen_and_nothing_that_follows_from_it_is_a_finding() {
+    if !is_root() {
+        return;
+    }
+    for (profiler, what) in [("changes-root", "the root directory (chroot)"), ("changes-user", "the user or group")] {
+        is_clean_and_seen(profiler, what);
+        assert_eq!(run_fault(profiler).verdict("DET-12"), "not_exercised", "{profiler}");
+    }
+}
+
+#[test]
+fn who_forbids_system_calls_that_a_run_needs_is_seen_and_the_laboratory_does_not_fail() {
+    for (profiler, code) in [("denies-threads", 4), ("denies-sleep", 4), ("denies-files", 0)] {
+        let ran = ran(profiler);
+        let seen = observations(&ran);
+        assert!(seen.len() == 1 && seen.iter().all(|one| one.contains("seccomp")), "{profiler}: {seen:#?}");
+        let result = LabResult::of(ran);
+        assert_eq!((result.broken(), result.code), (Vec::new(), code), "{profiler}: {}", result.stderr);
+        assert_eq!(result.verdict("DET-12"), "not_exercised", "{profiler}");
+    }
+}
+
+#[test]
+fn mod_01_who_ends_the_process_at_a_system_call_is_called_so() {
+    let result = run_fault("kills-at-sleep");
+    holds!(MOD_01 sim, text(only_broken(&result), "clause") == "MOD-01", "{:#?}", result.findings);
+    assert!(text(only_broken(&result), "message").contains("(seccomp)"), "{:#?}", result.findings);
+}
+
+#[test]
 fn a_limit_that_the_program_needs_is_seen_and_does_not_end_the_laboratory() {
     is_clean_and_seen("limits-memory", "lowers the limit RLIMIT_AS of the process to 1048576");
     is_clean_and_seen("limits-files", "lowers the limit RLIMIT_NOFILE of the process to 3");
@@ -115,9 +151,22 @@ fn a_limit_that_cannot_be_raised_again_is_no_finding() {
         let ran = ran_without_privileges(profiler);
         assert!(ran.stdout.contains(&format!("lowers the limit {limit} of the process to ")), "{ran:?}");
         let result = LabResult::of(ran);
-        result.is_clean();
+        // Whether the model dies of it is up to the scheduler.
+        let is_said = result.code == 0 || result.code == 4 && limit == "RLIMIT_AS";
+        assert!(result.broken().is_empty() && is_said, "{}: {:#?}", result.stderr, result.findings);
         assert_eq!(result.verdict("DET-12"), "not_exercised", "{profiler}: {:#?}", result.findings);
     }
+}
+
+#[test]
+fn a_run_that_ends_for_want_of_memory_is_no_finding_and_no_praise() {
+    let ran = ran_without_privileges("forbids-memory-early");
+    let shown: Value = serde_json::from_str(&ran.stdout).expect("json");
+    assert_eq!(shown["unjudged"], 4, "{ran:?}");
+    let result = LabResult::of(ran);
+    assert_eq!((result.broken(), result.code), (Vec::new(), 4), "{}", result.stderr);
+    assert!(result.stderr.contains("4 runs ended early"), "{}", result.stderr);
+    assert_eq!(result.verdict("MOD-01"), "not_exercised");
 }
 
 #[test]
@@ -154,6 +203,39 @@ fn mod_01_who_becomes_another_program_is_called_so() {
     holds!(MOD_01 sim, result.breaks("MOD-01", "InitializeForAttach") == Ok(()));
     let message = text(only_broken(&result), "message");
     assert!(message.starts_with("the profiler replaced the process with another program (exec, true)"), "{message}");
+}
+
+#[test]
+fn a_program_that_replaces_the_process_ends_when_sigkill_ends_the_laboratory() {
+    let folder = Directory::new();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_remora"));
+    let mut lab = lab
+        .args(arguments(&folder, "execs-for-ever"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let status = |process: &str| std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let children = |task: &Path| std::fs::read_to_string(task.join("children")).unwrap_or_default();
+    let other = loop {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", lab.id())).expect("it runs").flatten();
+        let children: String = tasks.map(|task| children(&task.path())).collect();
+        if let Some(other) = children.split_whitespace().find(|child| status(child).starts_with("Name:\tsleep\n")) {
+            break other.to_owned();
+        }
+    };
+    lab.kill().expect("killed");
+    lab.wait().expect("ended");
+    let begun = Instant::now();
+    let is_there = || status(&other).lines().any(|line| line.starts_with("State:") && !line.contains('Z'));
+    while is_there() && begun.elapsed() < LONGEST_END {
+        std::thread::yield_now();
+    }
+    let has_ended = !is_there();
+    if !has_ended {
+        assert!(Command::new("kill").args(["-KILL", &other]).status().is_ok_and(|status| status.success()));
+    }
+    assert!(has_ended);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use command::Directory;
 use laboratory::{LabResult, broken_profilers, run_fault, run_fault_with, run_lab, text};
 use object::{Object, ObjectSection, ObjectSymbol};
 use remora_holds::holds;
+use serde_json::Value;
 
 /// Enough that the scheduler has every order.
 const RUNS: u64 = 16;
@@ -46,6 +47,42 @@ fn a_thread_that_ends_before_the_refusal_or_in_a_destructor_is_no_finding() {
         result.is_clean();
         assert_eq!(result.verdict("ATT-10"), "honoured", "{profiler}");
     }
+}
+
+#[test]
+fn a_destructor_that_never_returns_is_one_finding_with_its_stack() {
+    let result = run_fault("hangs-at-unload");
+    assert_eq!(result.broken(), [("DET-07", "dlclose")], "{:#?}", result.findings);
+    assert_eq!(result.code, 1, "{}", result.stderr);
+    let finding = result.findings.iter().find(|one| one["verdict"] == "broken").expect("one");
+    assert_eq!(text(finding, "message"), "dlclose has not returned within 4 seconds");
+    hangs_in(&result, "hangs-at-unload");
+    assert_eq!(result.verdict("DET-17"), "not_exercised");
+}
+
+#[test]
+fn mod_01_a_thread_of_the_profilers_own_that_never_leaves_a_destructor_is_one_finding_with_its_stack() {
+    // In other runs, the runtime may have the last reference.
+    let result = run_fault_with("hangs-at-own-unload", &["--seeds", "1"]);
+    holds!(MOD_01 sim, result.breaks("MOD-01", "") == Ok(()));
+    hangs_in(&result, "hangs-at-own-unload");
+    hangs_in(&run_fault("hangs-at-own-unload"), "hangs-at-own-unload");
+}
+
+#[test]
+fn det_17_a_destructor_that_never_lets_the_process_exit_is_one_finding_with_its_stack() {
+    let result = run_fault("hangs-at-exit");
+    holds!(DET_17 sim, result.breaks("DET-17", "") == Ok(()));
+    hangs_in(&result, "hangs-at-exit");
+}
+
+/// There is one finding, and its stack has a frame of this profiler.
+#[track_caller]
+fn hangs_in(result: &LabResult, profiler: &str) {
+    assert_eq!(result.broken().len(), 1, "{:#?}", result.findings);
+    let finding = result.findings.iter().find(|one| one["verdict"] == "broken").expect("one");
+    let frames = finding["crash"]["backtrace"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    assert!(frames.into_iter().any(|frame| frame.starts_with(&format!("{profiler}.so+0x"))), "{finding:#}");
 }
 
 /// The profiler holds a reference of its own, so the last one to unmap the library is not the runtime.

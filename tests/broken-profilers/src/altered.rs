@@ -62,6 +62,11 @@ unsafe extern "C-unwind" fn module_load_finished(
     _module: sys::ModuleID,
     _: sys::HRESULT,
 ) -> sys::HRESULT {
+    raise()
+}
+
+/// Raises an exception of another language.
+pub fn raise() -> ! {
     unsafe extern "C-unwind" {
         fn _Unwind_RaiseException(exception: *mut u64) -> c_int;
     }

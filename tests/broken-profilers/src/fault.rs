@@ -68,6 +68,14 @@ faults! {
     ExitsOnLoad = "exits-on-load",
     /// Its constructor never returns.
     HangsOnLoad = "hangs-on-load",
+    /// Its destructor never returns.
+    HangsAtUnload = "hangs-at-unload",
+    /// The same, on its own thread, which has the last reference on the library.
+    HangsAtOwnUnload = "hangs-at-own-unload",
+    /// The same, and it stays until the process exits.
+    HangsAtExit = "hangs-at-exit",
+    /// An exception of another language leaves its constructor.
+    ThrowsOnLoad = "throws-on-load",
     /// It crashes when a module has loaded.
     Crashes = "crashes",
     /// An exception of another language leaves its callback when a module has loaded.
@@ -154,6 +162,18 @@ faults! {
     FiltersOwnThreads = "filters-own-threads",
     /// It filters the system calls of the whole process.
     FiltersProcess = "filters-process",
+    /// It forbids the process to start threads.
+    DeniesThreads = "denies-threads",
+    /// It forbids the process to open files.
+    DeniesFiles = "denies-files",
+    /// It forbids the process to sleep.
+    DeniesSleep = "denies-sleep",
+    /// It has the system end the process where it sleeps.
+    KillsAtSleep = "kills-at-sleep",
+    /// It changes the root directory of the process.
+    ChangesRoot = "changes-root",
+    /// It changes the user and the group of the process.
+    ChangesUser = "changes-user",
     /// No profiler, for LD_PRELOAD: it filters the system calls of the program.
     FiltersProgram = "filters-program",
     /// No profiler, for LD_PRELOAD: the program and its descendants have a tracer.
@@ -172,6 +192,8 @@ faults! {
     ForbidsFiles = "forbids-files",
     /// It limits the memory of the process, for good, when its object is released.
     ForbidsMemory = "forbids-memory",
+    /// It limits the memory of the process, for good, while the runtime still needs more for its work.
+    ForbidsMemoryEarly = "forbids-memory-early",
     /// It limits the CPU time of the process to none, for good.
     ForbidsTime = "forbids-time",
     /// It limits the open files of the process a little, and aborts for another reason.
@@ -184,6 +206,8 @@ faults! {
     HangsTwice = "hangs-twice",
     /// It replaces the process with another program.
     Execs = "execs",
+    /// It replaces the process with another program, which never ends.
+    ExecsForEver = "execs-for-ever",
     /// A thread of the program asks its parent to trace it.
     LetsItselfBeTraced = "lets-itself-be-traced",
     /// It deletes its own file.
@@ -206,6 +230,8 @@ faults! {
     LeavesHandler = "leaves-handler",
     /// It leaves a child.
     LeavesChild = "leaves-child",
+    /// It leaves a child that is one of the process's parent.
+    LeavesSibling = "leaves-sibling",
     /// It leaves a child in its own session, and the process never ends by itself.
     LeavesDaemon = "leaves-daemon",
     /// Its parent traces one of its threads, as a debugger does, and the thread never ends by itself.

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 const A_LITTLE: Duration = Duration::from_millis(30);
 /// What [`Fault::OpensManyFiles`] opens, unless the system allows less.
 const MANY_FILES: u64 = 2000;
+/// User and group of [`Fault::ChangesUser`].
+const NOBODY: u32 = 65534;
 /// What [`Fault::AbortsUnderLimit`] allows.
 const FEWER_FILES: u64 = 512;
 /// The longest time without a request.
@@ -43,6 +45,7 @@ pub fn begin() {
         Fault::LimitsMemory => limit(libc::RLIMIT_AS, 1 << 20),
         Fault::LimitsFiles => limit(libc::RLIMIT_NOFILE, 3),
         Fault::ForbidsFiles => forbid(libc::RLIMIT_NOFILE, 0),
+        Fault::ForbidsMemoryEarly => forbid(libc::RLIMIT_AS, 1 << 20),
         Fault::ForbidsTime => forbid(libc::RLIMIT_CPU, 0),
         Fault::AbortsUnderLimit => limit(libc::RLIMIT_NOFILE, FEWER_FILES),
         Fault::OpensManyFiles => open_many_files(),
@@ -51,12 +54,23 @@ pub fn begin() {
         Fault::Execs => unsafe {
             libc::execl(c"/bin/true".as_ptr(), c"true".as_ptr(), std::ptr::null::<u8>());
         },
+        // SAFETY: the paths are static C strings, and the list ends with null. The process becomes another one, which is the fault.
+        Fault::ExecsForEver => unsafe {
+            libc::execl(c"/bin/sleep".as_ptr(), c"sleep".as_ptr(), c"1000".as_ptr(), std::ptr::null::<u8>());
+        },
         // SAFETY: PTRACE_TRACEME ignores its pointers.
         Fault::LetsItselfBeTraced => unsafe {
             libc::ptrace(libc::PTRACE_TRACEME, 0, null_mut::<c_void>(), null_mut::<c_void>());
         },
         Fault::RemovesFile => remove_file(),
         Fault::FiltersProcess => seccomp::filter_all(),
+        Fault::DeniesThreads => seccomp::deny_all(&[libc::SYS_clone, libc::SYS_clone3]),
+        Fault::DeniesFiles => seccomp::deny_all(&[libc::SYS_openat]),
+        Fault::DeniesSleep => seccomp::deny_all(&[libc::SYS_clock_nanosleep]),
+        Fault::KillsAtSleep => seccomp::kill_at(libc::SYS_clock_nanosleep),
+        // SAFETY: the path is a static C string.
+        Fault::ChangesRoot => _ = unsafe { libc::chroot(c"/dev".as_ptr()) },
+        Fault::ChangesUser => become_nobody(),
         Fault::FiltersOwnThreads => start_filtered_threads(),
         Fault::SignalsThreads => signals::begin(),
         _ => {}
@@ -222,6 +236,13 @@ fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
     let limit = libc::rlimit { rlim_max: before.rlim_max, ..limit };
     // SAFETY: a local value.
     unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+fn become_nobody() {
+    // SAFETY: takes a number.
+    unsafe { libc::setgid(NOBODY) };
+    // SAFETY: takes a number.
+    unsafe { libc::setuid(NOBODY) };
 }
 
 /// A limit that an unprivileged process cannot raise again.

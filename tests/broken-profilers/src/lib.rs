@@ -79,19 +79,23 @@ pub unsafe extern "system" fn DllGetClassObject(
 extern "C" fn mangled_entry_point() {}
 
 /// Runs at the load of the library.
-extern "C" fn loaded() {
+extern "C-unwind" fn loaded() {
     match fault() {
         // SAFETY: takes no pointers. It ends the process, which is the fault.
         Fault::CrashesOnLoad => unsafe { libc::abort() },
         // SAFETY: takes no pointers. It ends the process at once, which is the fault.
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
         Fault::HangsOnLoad => shared::never_return(),
+        Fault::ThrowsOnLoad => altered::raise(),
         _ => preloaded::loaded(),
     }
 }
 
 /// Runs at the unload of the library.
 extern "C" fn unloaded() {
+    if matches!(fault(), Fault::HangsAtUnload | Fault::HangsAtOwnUnload | Fault::HangsAtExit) {
+        shared::never_return();
+    }
     refused_attach::unloaded();
 }
 
@@ -101,4 +105,4 @@ static UNLOADED: extern "C" fn() = unloaded;
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOADED: extern "C" fn() = loaded;
+static LOADED: extern "C-unwind" fn() = loaded;

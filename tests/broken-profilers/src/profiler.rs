@@ -60,6 +60,8 @@ impl Profiler {
                 | Fault::CrashesAfterShutdown
                 | Fault::CrashesInShutdown
                 | Fault::OwnThread
+                | Fault::HangsAtOwnUnload
+                | Fault::HangsAtExit
                 | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
@@ -192,6 +194,7 @@ impl ProfilerCallback for Profiler {
             Fault::AsksForEver => ask_for_ever(raw),
             Fault::LeavesHandler => leave_handler(),
             Fault::LeavesChild => leave_child(),
+            Fault::LeavesSibling => leave_sibling(),
             Fault::LeavesDaemon => leave_daemon(),
             Fault::IsTraced => be_traced(),
             // SAFETY: takes no pointers. It stops the process, which is the fault.
@@ -218,6 +221,7 @@ impl ProfilerCallback for Profiler {
     fn profiler_attach_complete(&self) {
         match fault() {
             Fault::OwnThread
+            | Fault::HangsAtOwnUnload
             | Fault::OnlyNotified
             | Fault::CallsAfterSealing
             | Fault::UsesObjectAfterDetach
@@ -509,6 +513,14 @@ fn leave_exit_handler() {
 fn leave_child() {
     // SAFETY: the child only waits, and ends with its parent's process group.
     if unsafe { libc::fork() } == 0 {
+        never_return();
+    }
+}
+
+fn leave_sibling() {
+    let none = 0_usize;
+    // SAFETY: without a stack of its own, the child goes on in a copy of this one. It only waits until it is killed.
+    if unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_PARENT | libc::SIGCHLD, none, none, none, none) } == 0 {
         never_return();
     }
 }

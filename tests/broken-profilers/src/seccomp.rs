@@ -15,11 +15,29 @@ pub fn filter_all() {
     set(&[allow()], libc::SECCOMP_FILTER_FLAG_TSYNC);
 }
 
+/// Forbids these calls on every thread.
+pub fn deny_all(calls: &[c_long]) {
+    let denied = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
+    set(&at(calls, denied), libc::SECCOMP_FILTER_FLAG_TSYNC);
+}
+
+/// Ends the process at this call.
+pub fn kill_at(call: c_long) {
+    set(&at(&[call], answer(libc::SECCOMP_RET_KILL_PROCESS)), libc::SECCOMP_FILTER_FLAG_TSYNC);
+}
+
 /// Stops for the tracer at this call.
 pub fn trace_at(call: c_long) {
+    set(&at(&[call], answer(libc::SECCOMP_RET_TRACE)), 0);
+}
+
+/// This answer for these calls.
+fn at(calls: &[c_long], answer: libc::sock_filter) -> Vec<libc::sock_filter> {
     let load = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, NUMBER_OF_CALL);
-    let is_other = libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32) };
-    set(&[load, is_other, answer(libc::SECCOMP_RET_TRACE), allow()], 0);
+    let one = |call: &c_long| {
+        [libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32) }, answer]
+    };
+    std::iter::once(load).chain(calls.iter().flat_map(one)).chain([allow()]).collect()
 }
 
 fn allow() -> libc::sock_filter {

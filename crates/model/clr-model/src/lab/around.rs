@@ -1,8 +1,13 @@
 //! What the laboratory sees of a profiler at the end of a run, and no clause is about.
 
 use super::monitor::{self, TRACED, seen};
-use super::{limits, system};
+use super::process_wide::ProcessWide;
+use super::{limits, process_wide, system};
 use crate::schedule::Task;
+
+/// A limit of memory that stays.
+const FORBIDDEN: &str =
+    "the profiler lowered a limit of memory, and it cannot be raised again: nothing more can be loaded";
 
 /// Looks for descriptors that are gone. The runtime's side must not have closed its own yet.
 pub fn look_for_closed_descriptors() {
@@ -18,16 +23,26 @@ pub fn look() {
         seen("the profiler has used up all descriptors of the process: the program can open no file and no connection");
     }
     let Some(now) = monitor::Baseline::now() else { return };
-    if now.state.is_hidden() {
+    let changes = now.process_wide.changes(&before.process_wide);
+    if now.state.is_hidden() && now.process_wide.barriers(&before.process_wide).is_empty() {
         seen("nobody can look at what the profiler leaves: the process can open no file any more");
     }
     if before.tracers.has_grown() {
         seen(TRACED);
     }
-    for change in now.process_wide.changes(&before.process_wide) {
-        seen(&format!("the profiler has changed {change} of the process, and has not changed it back"));
-    }
+    changes.iter().for_each(|change| seen(&process_wide::changed(change)));
     monitor::raise_limits();
+}
+
+/// Why nothing is attached again, if the profiler has changed what a load needs: a failure would say nothing about the library.
+pub fn barrier() -> Option<String> {
+    if limits::forbid_memory() {
+        return Some(FORBIDDEN.to_owned());
+    }
+    let (before, now) = (monitor::before()?, ProcessWide::now()?);
+    let changed = now.barriers(&before.process_wide);
+    let what = changed.first()?;
+    Some(format!("the profiler has changed {what} of the process: whether a library can be loaded then is up to that"))
 }
 
 /// Looks at the signals that the runtime's threads block. These are the program's.

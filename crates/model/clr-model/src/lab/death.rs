@@ -1,14 +1,14 @@
 //! Why a run's process has died, or did not come to its end: a finding for it.
 
 use super::backtrace;
+use super::hang;
 use super::limits;
 use super::page::{Crash, Line, Page, SHUTDOWN};
-use super::run::clause_of_hang;
+use super::process_wide;
 use super::unload;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::Duration;
 
 /// The clause of a thread that asks for the detach without a reference of its own.
 const CLAUSE_OF_ASKER: &str = "DET-05";
@@ -26,6 +26,8 @@ const TERMINATED: &str = "terminate called after throwing";
 
 /// Those of the model without memory (alloc.rs of Rust's standard library). Other errors are panics: see [`limits::is_want`].
 const NO_MEMORY: &str = "memory allocation of ";
+/// A filter of system calls can end the process.
+const FORBIDDEN_CALL: &str = "the profiler restricted the system calls of the process (seccomp), and the system ended the process at a forbidden one with SIGSYS";
 /// The exit status of the dynamic linker.
 const OF_THE_LINKER: i32 = 127;
 /// Its explanation.
@@ -33,7 +35,7 @@ const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// What a run was doing that did not end in time.
-pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
+pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     let seats = page.callbacks();
     if stopped {
         let message =
@@ -41,20 +43,26 @@ pub fn of_hang(page: &Page, stopped: bool, longest: Duration) -> Vec<Line> {
         let callback = seats.into_iter().next().map(|(_, callback)| callback);
         return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
     }
-    let hung = seats.into_iter().map(|(_, callback)| Line::Broken {
-        clause: clause_of_hang(&callback).to_owned(),
-        message: format!("{callback} has not returned: the run was ended after {} seconds", longest.as_secs()),
+    let hung = seats.into_iter().map(|(_, callback)| Line::Hangs {
+        clause: hang::clause(&callback).to_owned(),
+        message: hang::message(&callback),
         callback: Some(callback),
     });
-    let hung: Vec<Line> = hung.collect();
-    if hung.is_empty() { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
+    // The run may have reported it.
+    let known = page.lines();
+    let hung: Vec<Line> = hung.filter(|hang| !known.contains(hang)).collect();
+    let is_known = known.iter().any(|line| matches!(line, Line::Hangs { .. }));
+    if hung.is_empty() && !is_known { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
 }
 
 /// A crash, or an unexpected exit.
-pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) -> Vec<Line> {
+pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str, is_filtered: bool) -> Vec<Line> {
     let lines = page.lines();
     if is_of_limit(page, stderr) {
         return limits::of_early_end().into();
+    }
+    if is_filtered && is_of_models_abort(page) {
+        return process_wide::of_early_end().into();
     }
     let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
@@ -72,9 +80,13 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str) ->
 /// Whether the model has died without memory, in a process with less of it than before. Every other crash there has another cause. On any
 /// thread: one that begins is not known as the model's yet, and the profiler's own may call the model.
 fn is_of_limit(page: &Page, stderr: &str) -> bool {
-    let is_limited =
-        |crash: &Crash| crash.limited == 1 && crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
-    crash(page).is_some_and(|crash| is_limited(&crash)) && stderr.contains(NO_MEMORY) && backtrace::is_of_model(page)
+    crash(page).is_some_and(|crash| crash.limited == 1) && stderr.contains(NO_MEMORY) && is_of_models_abort(page)
+}
+
+/// Whether the model itself has aborted.
+fn is_of_models_abort(page: &Page) -> bool {
+    let is_abort = |crash: &Crash| crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
+    crash(page).is_some_and(|crash| is_abort(&crash)) && backtrace::is_of_model(page)
 }
 
 /// The process has reached a limit of CPU time that the profiler has set.
@@ -113,9 +125,19 @@ fn exception(page: &Page, stderr: &str) -> Option<Line> {
     let crash = crash(page).filter(|crash| crash.signal == libc::SIGABRT as u64)?;
     let left = stderr.contains(FOREIGN_EXCEPTION) || stderr.contains(TERMINATED);
     let (_, callback) = page.callbacks().into_iter().find(|(seat, _)| left && *seat == seat_of(crash))?;
-    let message = format!(
-        "an exception left {callback}, which ends the process; catch all exceptions in it, and return an HRESULT"
-    );
+    let message = match callback.as_str() {
+        "dlopen" => {
+            "a constructor of the library threw an exception, which ends the process; catch all exceptions in it"
+                .to_owned()
+        }
+        "dlclose" => {
+            "a destructor of the library threw an exception, which ends the process; catch all exceptions in it"
+                .to_owned()
+        }
+        _ => format!(
+            "an exception left {callback}, which ends the process; catch all exceptions in it, and return an HRESULT"
+        ),
+    };
     Some(Line::Broken { clause: "MOD-01".into(), callback: Some(callback), message })
 }
 
@@ -155,6 +177,10 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     let crash = crash(page);
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
+    // Any thread may have made the call.
+    if signal == Some(libc::SIGSYS) {
+        return Some(Line::Broken { clause: "MOD-01".into(), callback: None, message: FORBIDDEN_CALL.into() });
+    }
     if let Some(signal) = signal {
         let seat = crash.map(seat_of);
         let (clause, whence) = place(crash, is_done);
@@ -234,7 +260,7 @@ mod tests {
         let signal = libc::SIGABRT as u64;
         page.note_crash(&Crash { signal, instruction: stack[0], limited: 1, ..Crash::default() });
         page.note_stack(stack, &mappings);
-        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words)
+        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words, false)
     }
 
     #[test]
@@ -252,7 +278,7 @@ mod tests {
     fn a_crash_while_the_process_exits_is_no_exit_of_the_profiler() {
         let page = Page::new().expect("a page");
         let exited = ExitStatus::from_raw(0);
-        let message = |page: &Page| match &of_death(page, exited, false, "")[..] {
+        let message = |page: &Page| match &of_death(page, exited, false, "", false)[..] {
             [Line::Broken { message, .. } | Line::Failed(message)] => message.clone(),
             lines => panic!("{lines:?}"),
         };

@@ -6,7 +6,8 @@ use super::death::{hung_in, is_after_shutdown, of_death, of_exec, of_hang, of_ti
 use super::monitor::TRACED;
 use super::output::OutputReader;
 use super::page::{Line, Page};
-use super::report::{HANGS, Report, RunResult, add_up};
+use super::process_wide;
+use super::report::{Report, RunResult, add_up};
 use super::run::{ClientData, RunSpec, is_of_heap};
 use super::run_processes::{Run, RunProcesses};
 use crate::differences::RuntimeVersion;
@@ -168,12 +169,13 @@ impl Laboratory<'_> {
         let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
         let (ended, is_traced) = wait(&run, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
-        let (other, time_limit) = (run.other_program(), run.reached_time_limit());
+        let (other, time_limit, filters) = (run.other_program(), run.reached_time_limit(), run.filters());
         let status = run.end()?;
         let output = reader.end();
         let mut lines = page.lines();
         let is_done = lines.contains(&Line::Done);
         let mut own_lines = lines.len();
+        let is_filtered = lines.iter().any(|line| matches!(line, Line::Filters(before) if filters > *before));
         let other = other.filter(|_| !is_done && page.crash().is_none() && (!ended || status.code().is_some()));
         if let Some(other) = &other {
             // The kernel gives a process that becomes another one no more threads: the model may fail then.
@@ -182,16 +184,21 @@ impl Laboratory<'_> {
             lines.push(of_exec(&page, other));
         } else if !ended && is_done {
             let message = format!("the process did not end within {} seconds", longest.as_secs());
-            lines.push(Line::Broken { clause: "DET-17".into(), callback: None, message });
+            lines.push(Line::Hangs { clause: "DET-17".into(), callback: None, message });
+        } else if !ended && is_filtered && !stopped {
+            // A callback that hangs is reported much earlier, so the model waits for what it may not do.
+            lines.extend(process_wide::of_early_end());
         } else if !ended {
-            lines.extend(of_hang(&page, stopped, longest));
+            lines.extend(of_hang(&page, stopped));
         } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
             lines.push(of_time_limit(signal, seconds));
         } else if !is_done || !status.success() {
-            lines.extend(of_death(&page, status, is_done, &output.stderr));
+            lines.extend(of_death(&page, status, is_done, &output.stderr, is_filtered));
         }
-        let hung =
-            !ended || lines.iter().any(|line| matches!(line, Line::Broken { message, .. } if message.contains(HANGS)));
+        if is_filtered {
+            lines.push(process_wide::seen_filters());
+        }
+        let hung = !ended || lines.iter().any(|line| matches!(line, Line::Hangs { .. }));
         if is_traced {
             lines.push(Line::Seen(TRACED.to_owned()));
         }

@@ -63,6 +63,11 @@ impl ProcessState {
         Some(threads)
     }
 
+    /// The threads now that are neither in this state nor among `own`.
+    pub fn threads_besides(&self, own: Vec<u32>) -> Vec<u32> {
+        numbers("/proc/self/task").filter(|id| !own.contains(id) && !self.threads.contains_key(id)).collect()
+    }
+
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
         let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));
@@ -153,11 +158,15 @@ fn timers() -> BTreeSet<String> {
     posix.chain(system::interval_timers().map(str::to_owned)).collect()
 }
 
-/// Children, including grandchildren whose parents have ended: the run is their reaper.
+/// Children, including grandchildren whose parents have ended: the run is their reaper. And those that have the run's parent (CLONE_PARENT):
+/// they are in its group.
 fn children() -> BTreeMap<u32, String> {
     let this = std::process::id();
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get().unsigned_abs());
+    let is_child =
+        |id: u32, stat: &Stat| stat.parent == this || stat.parent == parent && stat.group == this && id != this;
     let all = numbers("/proc").filter_map(|id| Some((id, Stat::read(&format!("/proc/{id}/stat"))?)));
-    all.filter(|(_, stat)| stat.laboratory == this).map(|(id, stat)| (id, stat.name)).collect()
+    all.filter(|(id, stat)| is_child(*id, stat)).map(|(id, stat)| (id, stat.name)).collect()
 }
 
 fn descriptors() -> BTreeMap<String, String> {
@@ -179,7 +188,8 @@ fn numbers(folder: &str) -> impl Iterator<Item = u32> {
 
 struct Stat {
     name: String,
-    laboratory: u32,
+    parent: u32,
+    group: u32,
     flags: u64,
 }
 
@@ -193,10 +203,10 @@ impl Stat {
     fn parse(text: &str) -> Option<Stat> {
         let (before, after) = text.rsplit_once(") ")?;
         let mut fields = after.split(' ');
-        // State, laboratory, then group, session, terminal, its group, and the flags.
-        let laboratory = fields.nth(1)?.parse().ok()?;
-        let flags = fields.nth(4)?.parse().ok()?;
-        Some(Stat { name: before.split_once('(')?.1.to_owned(), laboratory, flags })
+        // State, parent, group, then session, terminal, its group, and the flags.
+        let (parent, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        let flags = fields.nth(3)?.parse().ok()?;
+        Some(Stat { name: before.split_once('(')?.1.to_owned(), parent, group, flags })
     }
 }
 
@@ -207,8 +217,8 @@ mod tests {
 
     #[test]
     fn the_kernels_line_is_read_whatever_the_name_is() {
-        let stat = Stat::parse("7 (a) b (c) S 3 7 7 0 -1 4194564 1 2 3\n").expect("it is one");
-        assert_eq!((stat.name.as_str(), stat.laboratory, stat.flags), ("a) b (c", 3, 4_194_564));
+        let stat = Stat::parse("7 (a) b (c) S 3 6 7 0 -1 4194564 1 2 3\n").expect("it is one");
+        assert_eq!((stat.name.as_str(), stat.parent, stat.group, stat.flags), ("a) b (c", 3, 6, 4_194_564));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod clauses;
 mod codes;
 pub(crate) mod death;
 mod elf;
+pub(crate) mod hang;
 pub mod laboratory;
 mod leftovers;
 pub(crate) mod library_file;

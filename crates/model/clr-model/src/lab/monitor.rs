@@ -128,6 +128,7 @@ pub fn begin() -> Result<(), String> {
     if baseline.state.is_hidden() {
         return Err("a run could not look at its own process: mount /proc, and let it open files".to_owned());
     }
+    monitor.writer.write(&Line::Filters(baseline.process_wide.filters()));
     // The first and only call.
     let _ = monitor.before.set(baseline);
     Ok(())
@@ -217,6 +218,11 @@ pub fn write(line: &Line) {
     }
 }
 
+/// Whether the run has ended.
+pub(super) fn is_over() -> bool {
+    MONITOR.get().is_some_and(|monitor| monitor.over.load(Ordering::SeqCst))
+}
+
 /// Ends the run: afterwards only a crash counts. A hanging callback may prevent the exit, so `hangs` kills the process.
 pub fn end(hangs: bool) {
     let Some(monitor) = MONITOR.get() else { return };
@@ -246,6 +252,14 @@ pub fn broken(clause: &str, message: &str) {
 pub fn broken_in(clause: &str, callback: Option<&'static str>, message: &str) {
     if let Some(monitor) = MONITOR.get() {
         monitor.report(clause, callback, message);
+    }
+}
+
+/// A callback does not return, or a thread of the profiler's own.
+pub(super) fn hangs(clause: &str, callback: Option<&'static str>, message: &str) {
+    if let Some(monitor) = MONITOR.get() {
+        let (clause, callback, message) = (clause.to_owned(), callback.map(str::to_owned), message.to_owned());
+        monitor.writer.write(&Line::Hangs { clause, callback, message });
     }
 }
 
@@ -444,11 +458,10 @@ impl Monitor {
     }
 
     fn report(&self, clause: &str, callback: Option<&'static str>, message: &str) {
-        if self.over.load(Ordering::SeqCst) || !self.lock().broken.insert((clause.to_owned(), message.to_owned())) {
-            return;
+        let (clause, callback, message) = (clause.to_owned(), callback.map(str::to_owned), message.to_owned());
+        if !self.over.load(Ordering::SeqCst) && self.lock().broken.insert((clause.clone(), message.clone())) {
+            self.writer.write(&Line::Broken { clause, callback, message });
         }
-        let (clause, message) = (clause.to_owned(), message.to_owned());
-        self.writer.write(&Line::Broken { clause, callback: callback.map(str::to_owned), message });
     }
 
     /// Threads that the profiler has started since [`begin`], by system thread ID.
@@ -497,6 +510,7 @@ impl Monitor {
         if name == SHUTDOWN {
             self.writer.write(&Line::ShutsDown);
         }
+        system::die_with_laboratory();
         let task = schedule::current();
         let blocked = system::blocked_signals();
         let called = Called { name, since: Instant::now(), thread: threads::this_thread(), blocked };

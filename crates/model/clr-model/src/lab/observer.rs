@@ -4,9 +4,9 @@
 //! No handler of the profiler runs on this thread: the profiler's descriptors do not exist here, so the handler could not work.
 
 use super::limits;
-use crate::schedule;
+use crate::schedule::{self, answer::Answer};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -70,21 +70,16 @@ impl Observer {
     }
 
     fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static, turns: u32) -> Option<T> {
-        let (answer, answered) = channel();
+        let answer = Answer::default();
+        let answered = answer.clone();
         let look: Look = Box::new(move || {
             limits::raise_lowered();
-            // The asking thread may not wait any more.
-            let _ = answer.send(look());
+            answered.give(look());
         });
-        // If the observer has ended, no answer comes.
-        let _ = self.looks.lock().expect("no panic while locked").send(look);
+        // Fails if the observer has ended.
+        self.looks.lock().expect("no panic while locked").send(look).ok()?;
         let turns = if self.is_late.load(Ordering::SeqCst) { TURNS_IF_LATE } else { turns };
-        let answer = (0..turns).find_map(|_| match answered.recv_timeout(TURN) {
-            Ok(answer) => Some(Some(answer)),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(None),
-        });
-        let answer = answer.flatten();
+        let answer = (0..turns).find_map(|_| answer.wait(TURN));
         self.is_late.store(answer.is_none(), Ordering::SeqCst);
         answer
     }

@@ -51,6 +51,15 @@ pub enum Line {
         /// The fault, and the correct behaviour.
         message: String,
     },
+    /// A clause was broken by a hang.
+    Hangs {
+        /// The clause.
+        clause: String,
+        /// The callback or call that does not return.
+        callback: Option<String>,
+        /// The fault.
+        message: String,
+    },
     /// Something that is harmless in a real process, and yet not as the contract has it.
     Remark {
         /// The clause.
@@ -108,6 +117,8 @@ pub enum Line {
     },
     /// The laboratory itself failed.
     Failed(String),
+    /// The filters of system calls (seccomp) before the profiler.
+    Filters(u64),
     /// The run is complete; the process now exits.
     Done,
 }

@@ -10,9 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum of reported findings for a clause; more would repeat them.
 const MOST_OF_A_CLAUSE: usize = 8;
 
-/// What every finding about a hang says.
-pub const HANGS: &str = "has not returned";
-
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -26,6 +23,8 @@ pub struct Report {
     pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
+    /// Runs that ended for want of what the profiler had taken from the process: they say nothing about its end.
+    pub unjudged: u64,
     /// Runs skipped after too many hangs of the same runtime.
     pub left_out: u64,
     /// What the profiler did that no clause is about.
@@ -93,6 +92,8 @@ struct Sums<'a> {
     preempted: BTreeMap<(&'a str, Origin), u64>,
     /// The runs that died of an event in a callback after Shutdown had begun.
     after_shutdown: Events<'a>,
+    /// Events that are a hang.
+    hangs: BTreeSet<Event<'a>>,
     /// The first run that died of an event.
     deaths: BTreeMap<Event<'a>, &'a RunResult>,
     works: bool,
@@ -105,12 +106,14 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
     let mut sums = Sums::default();
     for ran in all.iter().flatten() {
         report.runs += 1;
+        report.unjudged += u64::from(ran.lines.iter().any(|line| matches!(line, Line::Unjudged { .. })));
         report.failures.extend(ran.lines.iter().filter_map(|line| match line {
             Line::Failed(words) => Some(words.clone()),
             _ => None,
         }));
         sums.add(ran);
     }
+    sums.drop_other_hangs_of_destructor();
     report.findings = sums.findings(mode);
     report.did_nothing = !sums.works && sums.exercised.contains(mode.clause_of_load());
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
@@ -132,14 +135,18 @@ impl<'a> Sums<'a> {
         for (place, line) in ran.lines.iter().enumerate() {
             match line {
                 Line::Exercised(clause) => _ = self.exercised.insert(clause),
-                Line::Broken { clause, callback, message } => {
+                Line::Broken { clause, callback, message } | Line::Hangs { clause, callback, message } => {
                     let event: Event = (clause, callback.as_deref(), message);
                     self.broken.entry(event).or_default().insert(origin);
                     if place >= ran.own_lines && ran.after_shutdown {
                         self.after_shutdown.entry(event).or_default().insert(origin);
                     }
                     let known = self.deaths.get(&event);
-                    let hangs = message.contains(HANGS) && callback.is_some() && *callback == ran.hung_in;
+                    let is_hang = matches!(line, Line::Hangs { .. });
+                    if is_hang {
+                        self.hangs.insert(event);
+                    }
+                    let hangs = is_hang && *callback == ran.hung_in;
                     if (place >= ran.own_lines || hangs) && known.is_none_or(|known| origin < known.origin()) {
                         self.deaths.insert(event, ran);
                     }
@@ -160,8 +167,26 @@ impl<'a> Sums<'a> {
                 | Line::UnloadBegins { .. }
                 | Line::UnloadIsOver
                 | Line::ShutsDown
+                | Line::Filters(_)
                 | Line::Done => {}
             }
+        }
+    }
+
+    /// A destructor that never returns hangs wherever the last reference on the library is released: in the runtime's unload, on a thread of
+    /// the profiler's own, or in the exit of the process. That is one cause, so the first of these places is the finding.
+    fn drop_other_hangs_of_destructor(&mut self) {
+        const WHY: &str = "a run did not come to its end, because a destructor of the library never returns";
+        let place = |event: &Event| match event {
+            (_, Some("dlclose"), _) => Some(0),
+            ("MOD-01", None, _) => Some(1),
+            ("DET-17", None, _) => Some(2),
+            _ => None,
+        };
+        let first = self.hangs.iter().filter_map(place).min();
+        for event in self.hangs.iter().filter(|event| place(event) > first && first.is_some()) {
+            self.broken.remove(event);
+            self.unjudged.insert(event.0, WHY);
         }
     }
 

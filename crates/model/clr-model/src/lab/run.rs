@@ -4,9 +4,9 @@ use super::clauses::{CLAUSES, LoadMode};
 use super::codes::named_code;
 use super::elf::ElfFacts;
 use super::library_file::{self, LibraryFile};
-use super::page::{Line, PageWriter, SHUTDOWN};
+use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
-use super::{around, leftovers, limits, monitor, system};
+use super::{around, hang, leftovers, limits, monitor, process_wide, system};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -68,7 +68,7 @@ pub struct RunSpec {
 /// Limit for a callback, an attach answer, and a detach.
 pub(super) const LONGEST: Duration = Duration::from_secs(4);
 /// Limit for Shutdown: a profiler may wait there for a thread that looks every few seconds. The program's exit waits for it.
-const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
+pub(super) const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// A longer Shutdown is worth a remark.
 const SLOW_SHUTDOWN: Duration = Duration::from_secs(1);
 /// A profiler that does not detach in this time stays on purpose, if the run waits as long.
@@ -193,7 +193,8 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
             run.live_from_start(order.class, life);
         }
     }
-    // A constructor that hangs holds the linker's lock, for which a look could wait.
+    // Its thread begins only if no thread of the profiler holds a lock of the linker: each further step could wait for that.
+    hang::watch_exit();
     let hangs = !monitor::callbacks(LONGEST / 2).is_empty();
     if !hangs {
         around::look_for_closed_descriptors();
@@ -289,10 +290,9 @@ impl Run {
         }
         // After that fault, the requesting thread is kept for good. And nothing can be loaded without a descriptor.
         if life == RunKind::Twice && !monitor::has_broken("DET-05") && !system::has_no_descriptor() {
-            if limits::forbid_memory() {
-                monitor::write(&Line::Note { clause: "DET-12".into(), message: FORBIDDEN.into() });
-            } else {
-                self.again(class);
+            match around::barrier() {
+                Some(message) => monitor::write(&Line::Note { clause: "DET-12".into(), message }),
+                None => self.again(class),
             }
         }
     }
@@ -356,6 +356,7 @@ impl Run {
         }
         check_unload();
         if !until(LAST_INSTRUCTIONS, || self.mapped() == Some(false)) && self.is_mapped() {
+            hang::look_for_linkers_lock();
             let why = ElfFacts::of(&self.order.library).why_it_stays();
             let why = why
                 .as_deref()
@@ -434,24 +435,10 @@ impl Run {
     }
 
     fn report_hangs_after(&self, waited: Duration) {
-        let callbacks = monitor::callbacks_with_threads(waited / 2);
         if self.runtime.is_left_suspended() {
             monitor::broken_in("MOD-01", None, LEFT_SUSPENDED);
         }
-        for (callback, thread) in callbacks {
-            if !leftovers::is_alive(thread) {
-                let message = format!(
-                    "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
-                );
-                monitor::broken_in("MOD-01", Some(callback), &message);
-                continue;
-            }
-            system::show_stack(thread);
-            // The limit of the callback, however long the run waited: a hang is one finding in every kind of run.
-            let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
-            let message = format!("{callback} has not returned within {} seconds", longest.as_secs());
-            monitor::broken_in(clause_of_hang(callback), Some(callback), &message);
-        }
+        hang::report(waited);
     }
 
     /// Whether the library is mapped, as far as is known.
@@ -464,9 +451,6 @@ impl Run {
     }
 }
 
-/// Why nothing is attached again: a failure would say nothing about the profiler.
-const FORBIDDEN: &str =
-    "the profiler lowered a limit of memory, and it cannot be raised again: nothing more can be loaded";
 /// The message for a profiler that suspends the target for good.
 const LEFT_SUSPENDED: &str = "the profiler has suspended the runtime and never resumed it: a program would stand still";
 
@@ -507,15 +491,6 @@ fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> boo
     }
 }
 
-/// The clause for a callback that never returns.
-pub(super) fn clause_of_hang(callback: &str) -> &'static str {
-    match callback {
-        "ProfilerDetachSucceeded" | "Release" => "DET-21",
-        SHUTDOWN => "DET-17",
-        _ => "DET-07",
-    }
-}
-
 pub(super) fn number(class: (u32, u16, u16, [u8; 8])) -> u128 {
     u128::from(class.0) << 96
         | u128::from(class.1) << 80
@@ -533,6 +508,8 @@ fn panicked(message: &str) {
     } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
         limits::of_early_end().iter().for_each(monitor::write);
+    } else if process_wide::is_filtered() {
+        process_wide::of_early_end().iter().for_each(monitor::write);
     } else {
         return monitor::failed(message);
     }

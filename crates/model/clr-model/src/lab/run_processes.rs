@@ -4,6 +4,7 @@
 //! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
 
 use super::proc_file::field;
+use super::process_wide::filters;
 use super::tracers::{threads_of, tracer};
 use crate::schedule::threads::this_thread;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -92,6 +93,11 @@ impl Run<'_> {
         let handled = field(&format!("/proc/{}/status", self.pid), "SigCgt:")
             .and_then(|mask| u64::from_str_radix(&mask, 16).ok());
         handled.is_some_and(|handled| handled & HANDLED == HANDLED)
+    }
+
+    /// The filters of system calls (seccomp) of its first thread. Readable until [`Run::end`].
+    pub fn filters(&self) -> u64 {
+        filters(&format!("/proc/{}/status", self.pid)).unwrap_or_default()
     }
 
     /// Its limit of CPU time in seconds, if it has reached one that the laboratory does not have.

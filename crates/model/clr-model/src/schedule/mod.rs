@@ -13,6 +13,7 @@
 //! Threads of the system that pass a baton: a switch costs microseconds instead of nanoseconds. Futures: the agent's code blocks, and must
 //! run unchanged.
 
+pub mod answer;
 mod chooser;
 pub mod threads;
 mod timeline;

@@ -13,10 +13,14 @@
 //! A baton that only one thread holds. The runtime would have to release it around each call of the profiler, which may block for any time.
 //! So the baton would order nothing of interest.
 
+use super::answer::Answer;
 use super::{Random, Task};
+use crate::lab::hang;
 use std::cell::{Cell, RefCell};
+use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The default factor by which model time passes faster.
@@ -27,6 +31,10 @@ const INTERVAL: Duration = Duration::from_micros(300);
 
 /// How long the system may take a thread's CPU in the middle of the runtime's own instructions. That is no fault of the profiler.
 const PREEMPTED: Duration = Duration::from_millis(100);
+
+/// The longest wait for a thread that begins, in turns.
+const TURN: Duration = Duration::from_millis(50);
+const TURNS: u32 = 80;
 
 /// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
@@ -152,20 +160,26 @@ impl OsThreads {
     /// Returns when the thread is known, so that it is never mistaken for one of the profiler's.
     pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
         let _begins = self.begins.lock().expect("no panic while locked");
-        let (tell, reported) = std::sync::mpsc::channel();
+        let answer = Answer::default();
+        let begun = answer.clone();
         // Without a name, since threads that a profiler starts on it would inherit it.
         let started = std::thread::Builder::new().spawn(move || {
             let task = self.current();
             self.join_in();
             self.of_tasks.lock().expect("no panic while locked").push((task, this_thread()));
-            // The starting thread waits for this message.
-            let _ = tell.send(task);
+            begun.give(task);
             body();
             self.ended.lock().expect("no panic while locked").push(task);
             self.wake();
         });
-        started.expect("the system gives threads");
-        reported.recv().expect("a thread that has begun says so")
+        let started = started.expect("the system gives threads");
+        loop {
+            // In turns: while the whole machine is suspended, only one turn passes.
+            if let Some(task) = (0..TURNS).find_map(|_| answer.wait(TURN)) {
+                return task;
+            }
+            hang::no_thread_begins(self.own.lock().expect("no panic while locked").clone(), number_of(&started));
+        }
     }
 
     pub(super) fn has_ended(&self, task: Task) -> bool {
@@ -243,6 +257,14 @@ impl OsThreads {
 /// Whether the running thread belongs to the runtime's side. A signal handler may ask.
 pub fn is_own_thread() -> bool {
     IS_OWN.with(Cell::get)
+}
+
+/// The system thread ID of a thread that may not run its own code yet: the kernel's number of its CPU clock contains it.
+fn number_of(thread: &JoinHandle<()>) -> u32 {
+    let mut clock = 0;
+    // SAFETY: the thread has not been joined, and the place for the number is a local.
+    unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
+    (!(clock >> 3)).cast_unsigned()
 }
 
 /// The running thread's system thread ID.

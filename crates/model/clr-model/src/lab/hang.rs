@@ -1,0 +1,90 @@
+//! Callbacks that do not return: a finding for each, with the stack of one, and the end of the run.
+
+use super::page::SHUTDOWN;
+use super::run::{LONGEST, LONGEST_SHUTDOWN};
+use super::{leftovers, monitor, system};
+use crate::schedule::{self, threads::this_thread};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The finding on a thread of the profiler's own.
+const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good, so that no thread of the program can begin or end: dlopen, dlclose, a constructor or a destructor has not returned within 4 seconds";
+/// Time between two checks.
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// One thread reports: the first one ends the run.
+static REPORTS: Mutex<()> = Mutex::new(());
+
+/// Reports each callback that has run longer than half of `waited`. The run ends here if one of them hangs: in a constructor or a
+/// destructor of the library it holds a lock of the dynamic linker, for which every further step of the run could wait.
+pub fn report(waited: Duration) {
+    let _reports = REPORTS.lock().expect("no panic while locked");
+    let mut hangs = false;
+    for (callback, thread) in monitor::callbacks_with_threads(waited / 2) {
+        if !leftovers::is_alive(thread) {
+            let message = format!(
+                "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
+            );
+            monitor::broken_in("MOD-01", Some(callback), &message);
+            continue;
+        }
+        hangs = true;
+        system::show_stack(thread);
+        monitor::hangs(clause(callback), Some(callback), &message(callback));
+    }
+    if hangs {
+        monitor::exercised("MOD-01");
+        monitor::end(true);
+    }
+}
+
+/// A thread of this number does not begin: another one holds a lock of the dynamic linker, which each thread needs when it begins. `own`
+/// are the threads of the runtime's side.
+pub fn no_thread_begins(own: Vec<u32>, number: u32) {
+    report(LONGEST);
+    let _reports = REPORTS.lock().expect("no panic while locked");
+    // Without the observer, which may wait for the same thread.
+    let mut threads = monitor::before().map_or_else(Vec::new, |before| before.state.threads_besides(own));
+    threads.retain(|thread| *thread != number);
+    if threads.is_empty() {
+        return;
+    }
+    if let [thread] = threads[..] {
+        system::show_stack(thread);
+    }
+    monitor::hangs("MOD-01", None, LOCKED);
+    monitor::exercised("MOD-01");
+    monitor::end(true);
+}
+
+/// If a thread of the profiler holds a lock of the dynamic linker for good, this finds it: a new thread needs that lock.
+pub fn look_for_linkers_lock() {
+    schedule::spawn("a thread that only begins", || {});
+}
+
+/// From now on, the process exits: if that hangs, the running thread shows where.
+pub fn watch_exit() {
+    let this = this_thread();
+    schedule::spawn("the thread that watches the exit", move || {
+        while !monitor::is_over() {
+            std::thread::sleep(INTERVAL);
+        }
+        std::thread::sleep(LONGEST);
+        system::show_stack(this);
+    });
+}
+
+/// The clause for a callback that never returns.
+pub fn clause(callback: &str) -> &'static str {
+    match callback {
+        "ProfilerDetachSucceeded" | "Release" => "DET-21",
+        SHUTDOWN => "DET-17",
+        _ => "DET-07",
+    }
+}
+
+/// The finding. With the limit of the callback, however long the run waited: a hang is one finding in every kind of run.
+pub fn message(callback: &str) -> String {
+    let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
+    format!("{callback} has not returned within {} seconds", longest.as_secs())
+}
