@@ -1,12 +1,15 @@
 //! Callbacks that do not return: a finding for each, with the stack of one, and the end of the run.
 
 use super::page::SHUTDOWN;
-use super::run::{LONGEST, LONGEST_SHUTDOWN};
 use super::{leftovers, monitor, system};
 use crate::schedule::{self, threads::this_thread};
 use std::sync::Mutex;
 use std::time::Duration;
 
+/// Limit for a callback, an attach answer, and a detach.
+pub const LONGEST: Duration = Duration::from_secs(4);
+/// Limit for Shutdown: a profiler may wait there for a thread that looks every few seconds. The program's exit waits for it.
+pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// The finding on a thread of the profiler's own.
 const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good, so that no thread of the program can begin or end: dlopen, dlclose, a constructor or a destructor has not returned within 4 seconds";
 /// Time between two checks.

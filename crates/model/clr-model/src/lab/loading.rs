@@ -3,9 +3,10 @@
 use super::clauses::LoadMode;
 use super::codes::named_code;
 use super::elf::ElfFacts;
+use super::hang::LONGEST;
 use super::monitor;
 use super::page::Line;
-use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, LONGEST, Run, check_unload, number, until, until_returned};
+use super::run::{ANY_CLASS, LAST_INSTRUCTIONS, Run, check_unload, number, until, until_returned};
 use super::unload;
 use crate::runtime::AttachRequest;
 use crate::schedule;

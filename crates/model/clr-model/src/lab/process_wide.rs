@@ -2,7 +2,7 @@
 
 use super::page::Line;
 use super::proc_file::field;
-use super::{limits, monitor, observer};
+use super::{limits, observer};
 use crate::schedule::threads::os_threads;
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,6 +46,11 @@ impl ProcessWide {
         self.filters
     }
 
+    /// Whether the running thread has more of them by now.
+    pub fn is_filtered_now(&self) -> bool {
+        filters("/proc/thread-self/status").unwrap_or_else(mode) > self.filters
+    }
+
     /// What was changed since `before`.
     pub fn changes(&self, before: &ProcessWide) -> Vec<String> {
         let mut changes = Vec::new();
@@ -77,12 +82,6 @@ impl ProcessWide {
 /// What is said of a change.
 pub fn changed(what: &str) -> String {
     format!("the profiler has changed {what} of the process, and has not changed it back")
-}
-
-/// Whether the profiler filters the system calls of the running thread.
-pub fn is_filtered() -> bool {
-    let before = monitor::before().map(|before| before.process_wide.filters);
-    before.is_some_and(|before| filters("/proc/thread-self/status").unwrap_or_else(mode) > before)
 }
 
 /// What is said of a run that ends early with such filters: nothing about the profiler's own end.

@@ -3,6 +3,7 @@
 use super::clauses::{CLAUSES, LoadMode};
 use super::codes::named_code;
 use super::elf::ElfFacts;
+use super::hang::{LONGEST, LONGEST_SHUTDOWN};
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
@@ -65,10 +66,6 @@ pub struct RunSpec {
     pub own_library: Option<String>,
 }
 
-/// Limit for a callback, an attach answer, and a detach.
-pub(super) const LONGEST: Duration = Duration::from_secs(4);
-/// Limit for Shutdown: a profiler may wait there for a thread that looks every few seconds. The program's exit waits for it.
-pub(super) const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// A longer Shutdown is worth a remark.
 const SLOW_SHUTDOWN: Duration = Duration::from_secs(1);
 /// A profiler that does not detach in this time stays on purpose, if the run waits as long.
@@ -152,7 +149,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     let runtime_version = RuntimeVersion::by_name(&order.runtime_version)
         .ok_or_else(|| format!("no runtime is called {}", order.runtime_version))?;
     let client_data = order.client_data.as_ref().map(ClientData::bytes).transpose()?;
-    threads::use_os_threads(order.seed);
+    threads::use_os_threads(order.seed).on_stuck_start(hang::no_thread_begins);
     give_the_heap_memory();
     if let Some(path) = &order.own_library {
         // In a folder that forbids execution, profilers do not find it.
@@ -508,7 +505,7 @@ fn panicked(message: &str) {
     } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
         limits::of_early_end().iter().for_each(monitor::write);
-    } else if process_wide::is_filtered() {
+    } else if monitor::before().is_some_and(|before| before.process_wide.is_filtered_now()) {
         process_wide::of_early_end().iter().for_each(monitor::write);
     } else {
         return monitor::failed(message);

@@ -15,7 +15,6 @@
 
 use super::answer::Answer;
 use super::{Random, Task};
-use crate::lab::hang;
 use std::cell::{Cell, RefCell};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,6 +38,9 @@ const TURNS: u32 = 80;
 /// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
 
+/// What to do about a thread that does not begin. Gets the IDs of all threads of the runtime's side, and that of the thread.
+pub type StuckStart = fn(Vec<u32>, u32);
+
 /// See the module documentation.
 #[derive(Debug)]
 pub struct OsThreads {
@@ -53,6 +55,8 @@ pub struct OsThreads {
     of_tasks: Mutex<Vec<(Task, u32)>>,
     /// Locked while a thread starts, until it is known.
     begins: Mutex<()>,
+    /// Told of a thread that does not begin.
+    stuck: OnceLock<StuckStart>,
     changed: (Mutex<u64>, Condvar),
     stopped: AtomicBool,
 }
@@ -106,6 +110,7 @@ pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
         own: Mutex::default(),
         of_tasks: Mutex::default(),
         begins: Mutex::default(),
+        stuck: OnceLock::new(),
         changed: (Mutex::default(), Condvar::new()),
         stopped: AtomicBool::new(false),
     });
@@ -123,6 +128,12 @@ pub fn settle(settled: impl Fn() -> bool) {
 }
 
 impl OsThreads {
+    /// From now on, `stuck` is called if a thread does not begin within four seconds, and then every four seconds.
+    pub fn on_stuck_start(&self, stuck: StuckStart) {
+        // The first one stays.
+        let _ = self.stuck.set(stuck);
+    }
+
     /// Calls `look` with the IDs of all threads so far of the runtime's side, while none of them starts.
     pub fn with_own_threads<T>(&self, look: impl FnOnce(&[u32]) -> T) -> T {
         let _none_begins = self.begins.lock().expect("no panic while locked");
@@ -178,7 +189,9 @@ impl OsThreads {
             if let Some(task) = (0..TURNS).find_map(|_| answer.wait(TURN)) {
                 return task;
             }
-            hang::no_thread_begins(self.own.lock().expect("no panic while locked").clone(), number_of(&started));
+            if let Some(stuck) = self.stuck.get() {
+                stuck(self.own.lock().expect("no panic while locked").clone(), number_of(&started));
+            }
         }
     }
 
