@@ -101,9 +101,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     }
     if report.unjudged > 0 {
         let runs = counted(report.unjudged, "run");
-        note(&format!(
-            "remora: {runs} ended early, for want of what the profiler had taken from the process, and could not be judged"
-        ));
+        note(&format!("remora: {runs} could not be judged: the profiler had taken from the process what a run needs"));
         return Ok(Exit::Unjudged);
     }
     if report.did_nothing {

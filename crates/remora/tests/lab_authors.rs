@@ -67,6 +67,14 @@ fn a_profiler_that_detaches_late_is_waited_for_on_demand() {
 }
 
 #[test]
+fn regression_a_crash_before_the_request_in_the_first_run_hid_it_from_the_others() {
+    let result = run_fault("aborts-before-request");
+    result.made_all(4);
+    // One of the four may exit before.
+    assert!(only_broken(&result)["runs"].as_u64() >= Some(3), "{:#?}", result.findings);
+}
+
+#[test]
 fn a_slow_shutdown_is_a_delay_and_no_hang() {
     let result = run_fault("slow-shutdown");
     result.is_clean();

@@ -77,7 +77,10 @@ fn each<'a>(
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(what) = chosen.get(number) else { return Ok(done) };
-            let by = noticed(what, tests, &unbroken, &place, profile)?;
+            let by = noticed(what, tests, &unbroken, &place, profile).inspect_err(|_| {
+                // The others say nothing then.
+                next.store(chosen.len(), Ordering::Relaxed);
+            })?;
             println!("{:<32}{:<84}{}", what.name, what.wrong, shown(&by));
             done.push((number, Noticed { what: what.clone(), by }));
         }

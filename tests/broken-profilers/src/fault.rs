@@ -166,12 +166,16 @@ faults! {
     DeniesThreads = "denies-threads",
     /// It forbids the process to open files.
     DeniesFiles = "denies-files",
+    /// It forbids the process to list folders, and leaves a thread.
+    DeniesFolders = "denies-folders",
     /// It forbids the process to sleep.
     DeniesSleep = "denies-sleep",
     /// It has the system end the process where it sleeps.
     KillsAtSleep = "kills-at-sleep",
     /// It changes the root directory of the process.
     ChangesRoot = "changes-root",
+    /// It leaves a child in a new PID namespace. The process can start no thread any more.
+    ChangesNamespace = "changes-namespace",
     /// It changes the user and the group of the process.
     ChangesUser = "changes-user",
     /// No profiler, for LD_PRELOAD: it filters the system calls of the program.
@@ -204,6 +208,8 @@ faults! {
     RenamesProcess = "renames-process",
     /// Two callbacks never return. The first one blocks all signals.
     HangsTwice = "hangs-twice",
+    /// It aborts just before it would request the detach, later than a run waits that expects no request.
+    AbortsBeforeRequest = "aborts-before-request",
     /// It replaces the process with another program.
     Execs = "execs",
     /// It replaces the process with another program, which never ends.

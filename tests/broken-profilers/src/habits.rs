@@ -19,6 +19,8 @@ const NOBODY: u32 = 65534;
 const FEWER_FILES: u64 = 512;
 /// The longest time without a request.
 const LONGEST: Duration = Duration::from_millis(500);
+/// The time before the request of [`Fault::AbortsBeforeRequest`].
+const BEFORE_REQUEST: Duration = Duration::from_millis(200);
 /// The longest time until a request is answered.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 
@@ -66,10 +68,15 @@ pub fn begin() {
         Fault::FiltersProcess => seccomp::filter_all(),
         Fault::DeniesThreads => seccomp::deny_all(&[libc::SYS_clone, libc::SYS_clone3]),
         Fault::DeniesFiles => seccomp::deny_all(&[libc::SYS_openat]),
+        Fault::DeniesFolders => {
+            seccomp::deny_all(&[libc::SYS_getdents64]);
+            start_filtered_threads();
+        }
         Fault::DeniesSleep => seccomp::deny_all(&[libc::SYS_clock_nanosleep]),
         Fault::KillsAtSleep => seccomp::kill_at(libc::SYS_clock_nanosleep),
         // SAFETY: the path is a static C string.
         Fault::ChangesRoot => _ = unsafe { libc::chroot(c"/dev".as_ptr()) },
+        Fault::ChangesNamespace => change_namespace(),
         Fault::ChangesUser => become_nobody(),
         Fault::FiltersOwnThreads => start_filtered_threads(),
         Fault::SignalsThreads => signals::begin(),
@@ -139,6 +146,11 @@ pub fn may_ask() -> bool {
 /// It requests the detach next.
 pub fn asks() {
     IS_ASKED.store(true, Ordering::SeqCst);
+    if fault() == Fault::AbortsBeforeRequest {
+        std::thread::sleep(BEFORE_REQUEST);
+        // SAFETY: takes no arguments. It ends the process, which is the fault.
+        unsafe { libc::abort() };
+    }
 }
 
 /// At the last Release: the runtime has started every thread that it needs for this attach.
@@ -236,6 +248,18 @@ fn limit(resource: libc::__rlimit_resource_t, most: libc::rlim_t) {
     let limit = libc::rlimit { rlim_max: before.rlim_max, ..limit };
     // SAFETY: a local value.
     unsafe { libc::setrlimit(resource, &raw const limit) };
+}
+
+/// Its first process ends only when somebody has waited for all others there.
+fn change_namespace() {
+    // SAFETY: takes a number.
+    unsafe { libc::unshare(libc::CLONE_NEWPID) };
+    for _ in 0..2 {
+        // SAFETY: the children only wait until they are killed.
+        if unsafe { libc::fork() } == 0 {
+            never_return();
+        }
+    }
 }
 
 fn become_nobody() {

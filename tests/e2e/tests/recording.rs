@@ -349,11 +349,12 @@ fn the_lowest_and_the_highest_frequency_weigh_the_same() {
             let recorded = recording.stop();
             // The detach can take seconds, in which the program continues.
             let used = (cpu_time(target.pid()) - before).as_secs_f64();
+            recorded.ended_with(0);
             assert_eq!(recorded.receipt["clean"], true, "{frequency} Hz: {}", recorded.finished);
             let weight = ReadBack::of(&recorded).weight() as f64 / 1e9;
             // On a busy machine, all of the few instants can find the thread waiting for a CPU. Then a note reports the time.
             let recording = &recorded.finished.json()["recording"];
-            let is_reported = recording["notes"].to_string().contains("are in no sample");
+            let is_reported = frequency == "1" && recording["notes"].to_string().contains("are in no sample");
             assert!(
                 weight <= used * 1.05 && (weight > least - 0.5 || is_reported),
                 "{frequency} Hz: {weight} of {least} to {used}: {recording}"

@@ -42,7 +42,7 @@ Each run is a process of its own: a profiler that crashes, hangs or exits is a f
 runtime's side follows the seed, the profiler's threads are its own: a run may not repeat exactly.
 
 Exit status: 0 nothing was broken, 1 something was, 2 the laboratory itself failed, 3 the profiler
-was loaded and did nothing.
+was loaded and did nothing, 4 a run could not be judged, 130 interrupted.
 docs/authors/lab.md says what the verdicts mean, and how to have nearly every clause exercised.
 
 Examples:

@@ -1,6 +1,8 @@
 //! What the laboratory sees of a profiler at the end of a run, and no clause is about.
 
+use super::leftovers::ProcessState;
 use super::monitor::{self, TRACED, seen};
+use super::page::Line;
 use super::process_wide::ProcessWide;
 use super::{limits, process_wide, system};
 use crate::schedule::Task;
@@ -43,6 +45,13 @@ pub fn barrier() -> Option<String> {
     let changed = now.barriers(&before.process_wide);
     let what = changed.first()?;
     Some(format!("the profiler has changed {what} of the process: whether a library can be loaded then is up to that"))
+}
+
+/// The profiler exercised a clause, but nobody could look at the process: it can open no file, or the machine is too busy.
+pub fn not_seen(clause: &str) {
+    let (clause, message) = (clause.to_owned(), "the process could not be looked at".to_owned());
+    let is_hidden = ProcessState::now().is_some_and(|state| state.is_hidden());
+    monitor::write(&if is_hidden { Line::Unjudged { clause, message } } else { Line::Note { clause, message } });
 }
 
 /// Looks at the signals that the runtime's threads block. These are the program's.

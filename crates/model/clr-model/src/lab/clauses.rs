@@ -165,7 +165,7 @@ const fn clause(id: &'static str, honoured: &'static str, exercise: &'static str
 /// All clauses.
 pub const CLAUSES: [Clause; 23] = [
     clause("ATT-06", "the library is opened and mapped", "the library must be loaded"),
-    clause("ATT-09", "the object has ICorProfilerCallback3", "an object must be made"),
+    clause("ATT-09", "the object has ICorProfilerCallback3", "the attach must not be refused"),
     clause("ATT-10", "a profiler that refuses its attach is released and unloaded", "InitializeForAttach must refuse"),
     clause("ATT-12", "only flags that it may set are asked for", "SetEventMask must be called"),
     clause("ATT-17", "class factory, object and Initialize all succeed", "Initialize must succeed"),
@@ -197,7 +197,7 @@ pub const CLAUSES: [Clause; 23] = [
     clause("DET-21", "ProfilerDetachSucceeded returns soon", DETACHED),
     clause(
         "DET-22",
-        "no handle, provider, environment variable or applied metadata is left, which no detach takes back",
+        "no handle, provider, variable of SetEnvironmentVariable or applied metadata is left: no detach takes them back",
         DETACHED,
     ),
     clause(

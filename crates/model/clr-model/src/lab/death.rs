@@ -61,10 +61,10 @@ pub fn of_death(page: &Page, status: ExitStatus, is_done: bool, stderr: &str, is
     if is_of_limit(page, stderr) {
         return limits::of_early_end().into();
     }
-    if is_filtered && is_of_models_abort(page) {
-        return process_wide::of_early_end().into();
+    if is_filtered && is_of_models_abort(page) && process_wide::is_of_failed_call(stderr) {
+        return process_wide::of_early_end(&[process_wide::FILTERS]);
     }
-    let known = exception(page, stderr).or_else(|| cause(page, status, is_done));
+    let known = exception(page, stderr).or_else(|| cause(page, status, is_done, is_filtered));
     let Some(Line::Broken { clause, .. }) = &known else { return known.into_iter().collect() };
     let is_on_own_thread = crash(page).is_some_and(|crash| crash.own == 1);
     match pending_unload(&lines) {
@@ -164,7 +164,7 @@ fn has_broken(lines: &[Line], wanted: &str) -> bool {
     lines.iter().any(|line| matches!(line, Line::Broken { clause, .. } if clause == wanted))
 }
 
-fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
+fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> Option<Line> {
     let seats = page.callbacks();
     let callback = |seat: Option<usize>| {
         let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
@@ -178,7 +178,7 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool) -> Option<Line> {
     // A thread may crash while the process exits: then the status is that of the exit.
     let signal = status.signal().or_else(|| i32::try_from(crash?.signal).ok());
     // Any thread may have made the call.
-    if signal == Some(libc::SIGSYS) {
+    if is_filtered && signal == Some(libc::SIGSYS) {
         return Some(Line::Broken { clause: "MOD-01".into(), callback: None, message: FORBIDDEN_CALL.into() });
     }
     if let Some(signal) = signal {
@@ -251,6 +251,11 @@ mod tests {
 
     /// A run under a lowered limit that has aborted, with these words and this stack: C library, then model or library.
     fn of_abort(words: &str, stack: &[u64]) -> Vec<Line> {
+        of_abort_under(1, words, stack)
+    }
+
+    /// Without a lowered limit, the system calls are filtered.
+    fn of_abort_under(limited: u8, words: &str, stack: &[u64]) -> Vec<Line> {
         let page = Page::new().expect("a page");
         let own = std::env::current_exe().expect("this program");
         let mappings = format!(
@@ -258,16 +263,41 @@ mod tests {
             own.display()
         );
         let signal = libc::SIGABRT as u64;
-        page.note_crash(&Crash { signal, instruction: stack[0], limited: 1, ..Crash::default() });
+        page.note_crash(&Crash { signal, instruction: stack[0], limited: limited.into(), ..Crash::default() });
         page.note_stack(stack, &mappings);
-        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words, false)
+        of_death(&page, ExitStatus::from_raw(libc::SIGABRT), false, words, limited == 0)
+    }
+
+    fn is_broken(lines: &[Line]) -> bool {
+        matches!(lines, [Line::Broken { clause, .. }] if clause == "MOD-01")
+    }
+
+    #[test]
+    fn only_a_failed_call_of_the_models_own_is_excused_by_a_filter() {
+        let words = "called `Result::unwrap()` on an `Err` value: Os { code: 1, kind: PermissionDenied }";
+        let excused = process_wide::of_early_end(&[process_wide::FILTERS]);
+        assert_eq!(of_abort_under(0, words, &[0x1010, 0x2010]), excused);
+        let thrown = "fatal runtime error: Rust cannot catch foreign exceptions, aborting";
+        assert!(is_broken(&of_abort_under(0, thrown, &[0x1010, 0x2010])), "an exception of the profiler's");
+        assert!(is_broken(&of_abort_under(0, words, &[0x1010, 0x3010, 0x2010])), "called by the library");
+    }
+
+    #[test]
+    fn a_forbidden_call_is_the_cause_only_if_calls_are_filtered() {
+        let page = Page::new().expect("a page");
+        let message = |is_filtered| match &of_death(&page, ExitStatus::from_raw(libc::SIGSYS), false, "", is_filtered)[..]
+        {
+            [Line::Broken { message, .. }] => message.clone(),
+            lines => panic!("{lines:?}"),
+        };
+        assert_eq!(message(true), FORBIDDEN_CALL);
+        assert!(message(false).starts_with("the process crashed with SIGSYS"));
     }
 
     #[test]
     fn only_the_models_own_want_of_memory_is_excused_by_a_lowered_limit() {
         let words = "memory allocation of 4096 bytes failed";
         assert_eq!(of_abort(words, &[0x1010, 0x1020, 0x2010, 0x3010, 0x2020]), limits::of_early_end());
-        let is_broken = |lines: &[Line]| matches!(lines, [Line::Broken { clause, .. }] if clause == "MOD-01");
         assert!(is_broken(&of_abort("", &[0x1010, 0x2010])), "no words");
         assert!(is_broken(&of_abort(words, &[0x1010, 0x3010, 0x2010])), "called by the library");
         assert!(is_broken(&of_abort(words, &[0x1010, 0x9010, 0x2010])), "called by nobody knows what");

@@ -1,8 +1,12 @@
 //! Callbacks that do not return: a finding for each, with the stack of one, and the end of the run.
 
 use super::page::SHUTDOWN;
+use super::proc_file::field;
 use super::{leftovers, monitor, system};
-use crate::schedule::{self, threads::this_thread};
+use crate::schedule::{
+    self,
+    threads::{os_threads, this_thread},
+};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -11,19 +15,24 @@ pub const LONGEST: Duration = Duration::from_secs(4);
 /// Limit for Shutdown: a profiler may wait there for a thread that looks every few seconds. The program's exit waits for it.
 pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// The finding on a thread of the profiler's own.
-const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good, so that no thread of the program can begin or end: dlopen, dlclose, a constructor or a destructor has not returned within 4 seconds";
+const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good: no thread of the program can begin or end. A dlopen, dlclose, constructor or destructor on it has not returned within 4 seconds";
 /// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// One thread reports: the first one ends the run.
 static REPORTS: Mutex<()> = Mutex::new(());
 
-/// Reports each callback that has run longer than half of `waited`. The run ends here if one of them hangs: in a constructor or a
-/// destructor of the library it holds a lock of the dynamic linker, for which every further step of the run could wait.
+/// Reports each callback that has run longer than half of `waited`.
 pub fn report(waited: Duration) {
+    report_these(monitor::callbacks_with_threads(waited / 2));
+}
+
+/// The run ends here if one of them hangs: in a constructor or a destructor of the library it holds a lock of the dynamic linker, for which
+/// every further step of the run could wait.
+fn report_these(callbacks: Vec<(&'static str, u32)>) {
     let _reports = REPORTS.lock().expect("no panic while locked");
     let mut hangs = false;
-    for (callback, thread) in monitor::callbacks_with_threads(waited / 2) {
+    for (callback, thread) in callbacks {
         if !leftovers::is_alive(thread) {
             let message = format!(
                 "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
@@ -41,10 +50,15 @@ pub fn report(waited: Duration) {
     }
 }
 
-/// A thread of this number does not begin: another one holds a lock of the dynamic linker, which each thread needs when it begins. `own`
-/// are the threads of the runtime's side.
+/// A thread of this number does not begin. If it sleeps, another one holds a lock of the dynamic linker, which each thread needs when it
+/// begins. Otherwise the machine is too busy. `own` are the threads of the runtime's side.
 pub fn no_thread_begins(own: Vec<u32>, number: u32) {
-    report(LONGEST);
+    if !sleeps(number) {
+        return;
+    }
+    let mut callbacks = monitor::callbacks_with_threads(LONGEST);
+    callbacks.retain(|(callback, _)| *callback != SHUTDOWN || monitor::callbacks(LONGEST_SHUTDOWN).contains(&SHUTDOWN));
+    report_these(callbacks);
     let _reports = REPORTS.lock().expect("no panic while locked");
     // Without the observer, which may wait for the same thread.
     let mut threads = monitor::before().map_or_else(Vec::new, |before| before.state.threads_besides(own));
@@ -60,12 +74,20 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32) {
     monitor::end(true);
 }
 
-/// If a thread of the profiler holds a lock of the dynamic linker for good, this finds it: a new thread needs that lock.
-pub fn look_for_linkers_lock() {
-    schedule::spawn("a thread that only begins", || {});
+/// Whether a thread sleeps until somebody wakes it (state S in proc(5)). One that waits for a CPU or for a disk has another state.
+fn sleeps(thread: u32) -> bool {
+    field(&format!("/proc/self/task/{thread}/status"), "State:").is_some_and(|state| state.starts_with('S'))
 }
 
-/// From now on, the process exits: if that hangs, the running thread shows where.
+/// If a thread of the profiler holds a lock of the dynamic linker for good, this finds it: a new thread needs that lock.
+pub fn look_for_linkers_lock() {
+    if let Some(os_threads) = os_threads() {
+        // Without memory or a number for it, there is no thread, and nothing is found.
+        let _ = os_threads.try_spawn(|| {});
+    }
+}
+
+/// When the process exits later, and that hangs, the running thread shows where.
 pub fn watch_exit() {
     let this = this_thread();
     schedule::spawn("the thread that watches the exit", move || {
@@ -90,4 +112,40 @@ pub fn clause(callback: &str) -> &'static str {
 pub fn message(callback: &str) -> String {
     let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
     format!("{callback} has not returned within {} seconds", longest.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_thread_that_has_no_cpu_yet_does_not_sleep() {
+        let (tell, begun) = channel();
+        let locked = Mutex::new(());
+        let held = locked.lock().expect("nobody has it");
+        let ends = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (told, locked) = (tell.clone(), &locked);
+            scope.spawn(move || {
+                told.send(this_thread()).expect("heard");
+                drop(locked.lock());
+            });
+            let sleeper = begun.recv().expect("it begins");
+            while !sleeps(sleeper) {
+                std::thread::yield_now();
+            }
+            let ends = &ends;
+            scope.spawn(move || {
+                tell.send(this_thread()).expect("heard");
+                while !ends.load(Ordering::SeqCst) {}
+            });
+            let busy = begun.recv().expect("it begins");
+            let is_taken_for_a_sleeper = (0..100).any(|_| sleeps(busy));
+            ends.store(true, Ordering::SeqCst);
+            drop(held);
+            assert!(!is_taken_for_a_sleeper);
+        });
+    }
 }

@@ -30,7 +30,7 @@ const LONGEST_RUN: Duration = Duration::from_secs(20);
 const TURNS: u32 = 100;
 /// The most waits of a run: it may attach twice.
 const WAITS: u32 = 2;
-/// How long the first run of each runtime waits for a detach request by default. Later runs wait as long if one came.
+/// How long the first run of each runtime waits for a detach request by default. Later runs wait as long if one came, or if it ended early.
 pub const WAIT: Duration = Duration::from_secs(1);
 /// The wait of later runs if no request came.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(30);
@@ -46,6 +46,9 @@ type Files = BTreeMap<String, FileState>;
 
 /// Then a run says nothing about the profiler.
 const CHANGED: &str = "was changed, replaced or deleted while it was tested, by the profiler itself or by somebody else: the verdicts are those of the runs before; test a copy that stays as it is";
+
+/// The runtime's side has done everything, and the process is still there at the end of the run's time.
+const EXIT_HANGS: &str = "the process did not end: its exit hangs";
 
 /// Standard output is the program's.
 const WRITES: &str = "the profiler writes to standard output, which belongs to the program";
@@ -84,15 +87,15 @@ impl Laboratory<'_> {
         let files: Files = libraries.map(|library| (library.clone(), state_of(library))).collect();
         let first: Vec<RunSpec> = self.runtime_versions.iter().map(|one| self.order(*one, 0, self.wait)).collect();
         let mut all = self.all(&run_processes, &files, &first);
-        let asked: BTreeMap<&str, bool> = all
-            .iter()
-            .filter_map(|ran| Some((name(ran.as_ref().ok()?.runtime_version), ran.as_ref().ok()?.asked)))
-            .collect();
+        // One that ended before its time may have been about to ask.
+        let waits = |ran: &RunResult| ran.asked || !ran.lines.contains(&Line::Done);
+        let waits: BTreeMap<&str, bool> =
+            all.iter().flatten().map(|ran| (name(ran.runtime_version), waits(ran))).collect();
         let later: Vec<RunSpec> = (1..self.seeds)
             .flat_map(|seed| self.runtime_versions.iter().map(move |one| (seed, *one)))
             .map(|(seed, one)| {
-                let leaves = asked.get(name(one)).copied().unwrap_or(false);
-                self.order(one, seed, if leaves { self.wait } else { self.wait.min(SHORT_TIMEOUT) })
+                let waits = waits.get(name(one)).copied().unwrap_or(false);
+                self.order(one, seed, if waits { self.wait } else { self.wait.min(SHORT_TIMEOUT) })
             })
             .collect();
         let wanted = (first.len() + later.len()) as u64;
@@ -183,11 +186,10 @@ impl Laboratory<'_> {
             own_lines = lines.len();
             lines.push(of_exec(&page, other));
         } else if !ended && is_done {
-            let message = format!("the process did not end within {} seconds", longest.as_secs());
-            lines.push(Line::Hangs { clause: "DET-17".into(), callback: None, message });
-        } else if !ended && is_filtered && !stopped {
-            // A callback that hangs is reported much earlier, so the model waits for what it may not do.
-            lines.extend(process_wide::of_early_end());
+            lines.push(Line::Hangs { clause: "DET-17".into(), callback: None, message: EXIT_HANGS.into() });
+        } else if !ended && is_filtered && !stopped && page.callbacks().is_empty() {
+            // No callback hangs, so the model waits for what it may not do.
+            lines.extend(process_wide::of_early_end(&[process_wide::FILTERS]));
         } else if !ended {
             lines.extend(of_hang(&page, stopped));
         } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
@@ -196,7 +198,7 @@ impl Laboratory<'_> {
             lines.extend(of_death(&page, status, is_done, &output.stderr, is_filtered));
         }
         if is_filtered {
-            lines.push(process_wide::seen_filters());
+            lines.push(Line::Seen(process_wide::changed(process_wide::FILTERS)));
         }
         let hung = !ended || lines.iter().any(|line| matches!(line, Line::Hangs { .. }));
         if is_traced {

@@ -23,7 +23,7 @@ pub struct ProcessState {
     handlers: BTreeMap<i32, usize>,
     children: BTreeMap<u32, String>,
     descriptors: BTreeMap<String, String>,
-    /// The system did not show it: no descriptor is free.
+    /// The system did not show it: no descriptor is free, or a filter forbids to read.
     is_hidden: bool,
 }
 
@@ -52,7 +52,7 @@ impl ProcessState {
             handlers: system::handlers(),
             children: children(),
             descriptors: descriptors(),
-            is_hidden: fs::read_dir("/proc/self/task").is_err(),
+            is_hidden: is_hidden(),
         })
     }
 
@@ -70,7 +70,9 @@ impl ProcessState {
 
     /// Whether descriptors of this state are closed now.
     pub fn has_closed_descriptors(&self) -> bool {
-        let now = observer::look(|| fs::read_dir("/proc/self/fd").is_ok().then(descriptors));
+        // The system may not show them.
+        let can_look = || !is_hidden() && fs::read_link("/proc/self/exe").is_ok();
+        let now = observer::look(move || can_look().then(descriptors));
         now.flatten().is_some_and(|now| {
             // One of them may be the reader's own, which is not listed.
             let are_all = now.len() < MOST_DESCRIPTORS - 1;
@@ -111,6 +113,11 @@ fn handling(signal: i32, handler: usize) -> Leftover {
         _ => (true, format!("a handler of signal {signal}")),
     };
     Leftover { is_a_way_in, what }
+}
+
+/// Whether the system shows nothing: the folder of the threads cannot be read, or no file.
+fn is_hidden() -> bool {
+    numbers("/proc/self/task").next().is_none() || Stat::read("/proc/self/stat").is_none()
 }
 
 /// Whether a thread of this process has not ended, as far as is known.

@@ -284,12 +284,6 @@ pub fn answered(slot: &'static str, answer: HResult) {
     }
 }
 
-/// The profiler exercised a clause, but nobody could look at the process.
-pub fn not_seen(clause: &str) {
-    let message = "the process could not be looked at".to_owned();
-    write(&Line::Note { clause: clause.to_owned(), message });
-}
-
 /// Whether this run has broken a clause.
 pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))

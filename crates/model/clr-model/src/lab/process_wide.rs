@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// The filters of a profiler, as one of the changes.
-const FILTERS: &str = "the system calls that threads may make (seccomp)";
+pub const FILTERS: &str = "the system calls that threads may make (seccomp)";
 
 /// The state at an instant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct ProcessWide {
     folder: Option<String>,
     /// Device and number of the root directory.
     root: Option<(u64, u64)>,
+    /// Where new processes get their numbers. If it is another one, the process can start no thread.
+    namespace: Option<String>,
     /// Real, effective and saved IDs of user and group.
     user: [[u32; 3]; 2],
     file_mask: Option<String>,
@@ -31,10 +33,11 @@ impl ProcessWide {
         let limits = limits::soft().into();
         let mut now = observer::look(|| ProcessWide {
             folder: fs::read_link("/proc/self/cwd").ok().map(|folder| folder.to_string_lossy().into_owned()),
-            root: fs::metadata("/").ok().map(|root| (root.dev(), root.ino())),
+            root: root(),
+            namespace: namespace(),
             user: user(),
             file_mask: field("/proc/self/status", "Umask:"),
-            filters: own_threads().into_iter().filter_map(filters_of_thread).max().unwrap_or_else(mode),
+            filters: own_threads().into_iter().filter_map(filters_of_thread).max().unwrap_or_else(has_filter),
             limits: BTreeMap::new(),
         })?;
         now.limits = limits;
@@ -46,18 +49,20 @@ impl ProcessWide {
         self.filters
     }
 
-    /// Whether the running thread has more of them by now.
-    pub fn is_filtered_now(&self) -> bool {
-        filters("/proc/thread-self/status").unwrap_or_else(mode) > self.filters
+    /// What the profiler has changed by now that a system call of the running thread may need. Takes no lock.
+    pub fn barriers_now(&self) -> Vec<&'static str> {
+        let filters = filters("/proc/thread-self/status").unwrap_or_else(has_filter);
+        let now = ProcessWide { root: root(), namespace: namespace(), user: user(), filters, ..ProcessWide::default() };
+        now.barriers(self)
     }
 
     /// What was changed since `before`.
     pub fn changes(&self, before: &ProcessWide) -> Vec<String> {
         let mut changes = Vec::new();
-        if self.folder.is_some() && before.folder.is_some() && self.folder != before.folder {
+        if differs(self.folder.as_ref(), before.folder.as_ref()) {
             changes.push("the working directory".to_owned());
         }
-        if self.file_mask.is_some() && before.file_mask.is_some() && self.file_mask != before.file_mask {
+        if differs(self.file_mask.as_ref(), before.file_mask.as_ref()) {
             changes.push("the mask of new files (umask)".to_owned());
         }
         let changed =
@@ -71,12 +76,21 @@ impl ProcessWide {
     /// Those changes with which the process may not find a file that was there before, or may not open it.
     pub fn barriers(&self, before: &ProcessWide) -> Vec<&'static str> {
         let changes = [
-            (self.root != before.root, "the root directory (chroot)"),
+            (differs(self.root, before.root), "the root directory (chroot)"),
             (self.user != before.user, "the user or group"),
+            (
+                differs(self.namespace.as_ref(), before.namespace.as_ref()),
+                "the PID namespace of new processes (unshare)",
+            ),
             (self.filters > before.filters, FILTERS),
         ];
         changes.into_iter().filter(|(is_changed, _)| *is_changed).map(|(_, what)| what).collect()
     }
+}
+
+/// Whether both are known, and not the same.
+fn differs<T: PartialEq>(now: Option<T>, before: Option<T>) -> bool {
+    now.is_some() && before.is_some() && now != before
 }
 
 /// What is said of a change.
@@ -84,15 +98,20 @@ pub fn changed(what: &str) -> String {
     format!("the profiler has changed {what} of the process, and has not changed it back")
 }
 
-/// What is said of a run that ends early with such filters: nothing about the profiler's own end.
-pub fn of_early_end() -> [Line; 2] {
-    let message = "a run ended early: the profiler had restricted the system calls of the process (seccomp)";
-    [seen_filters(), Line::Unjudged { clause: "MOD-01".into(), message: message.into() }]
+/// Words of the model's, or of Rust's library, when a system call has failed. Every other end of the model has another cause.
+const FAILED_CALL: [&str; 5] =
+    ["Os { code: ", "(os error ", "failed to spawn thread", "memory allocation of ", "/library/std/src/sys/"];
+
+/// Whether this is a message about a failed system call.
+pub fn is_of_failed_call(message: &str) -> bool {
+    FAILED_CALL.iter().any(|words| message.contains(words))
 }
 
-/// The profiler filters system calls of the runtime's threads.
-pub fn seen_filters() -> Line {
-    Line::Seen(changed(FILTERS))
+/// What is said of a run that ends early because a system call fails after these changes: nothing about the profiler's own end.
+pub fn of_early_end(barriers: &[&str]) -> Vec<Line> {
+    let message = format!("a run ended early: the profiler had changed {} of the process", barriers.join(" and "));
+    let seen = barriers.iter().map(|what| Line::Seen(changed(what)));
+    seen.chain([Line::Unjudged { clause: "MOD-01".into(), message }]).collect()
 }
 
 /// The threads of the runtime's side, also ended ones. The profiler may filter the system calls of its own threads.
@@ -109,10 +128,23 @@ pub fn filters(path: &str) -> Option<u64> {
     field(path, "Seccomp_filters:").or_else(|| field(path, "Seccomp:"))?.parse().ok()
 }
 
-/// A filter may forbid to read that. Then this says whether the running thread has one: 2, as in `Seccomp:`.
-fn mode() -> u64 {
+/// A filter may forbid to read that. Then this is 1 if the running thread has any: those of a container stay the container's.
+fn has_filter() -> u64 {
     // SAFETY: takes numbers only.
-    u64::try_from(unsafe { libc::prctl(libc::PR_GET_SECCOMP) }).unwrap_or_default()
+    u64::from(unsafe { libc::prctl(libc::PR_GET_SECCOMP) } > 0)
+}
+
+fn root() -> Option<(u64, u64)> {
+    let root = fs::metadata("/").ok()?;
+    Some((root.dev(), root.ino()))
+}
+
+/// Of the running thread. Empty if it is a new one, which has no process yet.
+fn namespace() -> Option<String> {
+    match fs::read_link("/proc/thread-self/ns/pid_for_children") {
+        Ok(namespace) => Some(namespace.to_string_lossy().into_owned()),
+        Err(_) => fs::read_link("/proc/thread-self/ns/pid").ok().map(|_| String::new()),
+    }
 }
 
 fn user() -> [[u32; 3]; 2] {

@@ -1,5 +1,6 @@
 //! Sums up the findings of all runs: a verdict for each clause.
 
+use super::backtrace;
 use super::clauses::{CLAUSES, CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
 use super::death::AFTER_SHUTDOWN;
 use super::page::Line;
@@ -23,7 +24,7 @@ pub struct Report {
     pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
-    /// Runs that ended for want of what the profiler had taken from the process: they say nothing about its end.
+    /// Runs that could not be judged, because they lacked what the profiler had taken from the process.
     pub unjudged: u64,
     /// Runs skipped after too many hangs of the same runtime.
     pub left_out: u64,
@@ -174,7 +175,8 @@ impl<'a> Sums<'a> {
     }
 
     /// A destructor that never returns hangs wherever the last reference on the library is released: in the runtime's unload, on a thread of
-    /// the profiler's own, or in the exit of the process. That is one cause, so the first of these places is the finding.
+    /// the profiler's own, or in the exit of the process. If their stacks share a frame of the profiler's, that is one cause, and the first of
+    /// these places is the finding.
     fn drop_other_hangs_of_destructor(&mut self) {
         const WHY: &str = "a run did not come to its end, because a destructor of the library never returns";
         let place = |event: &Event| match event {
@@ -183,9 +185,16 @@ impl<'a> Sums<'a> {
             ("DET-17", None, _) => Some(2),
             _ => None,
         };
-        let first = self.hangs.iter().filter_map(place).min();
-        for event in self.hangs.iter().filter(|event| place(event) > first && first.is_some()) {
-            self.broken.remove(event);
+        let frames = |event: &Event| {
+            let all = self.deaths.get(event).into_iter().flat_map(|ran| &ran.backtrace);
+            all.filter(|frame| backtrace::is_of_profiler(frame)).collect::<BTreeSet<_>>()
+        };
+        let placed = self.hangs.iter().filter(|event| place(event).is_some());
+        let Some(first) = placed.clone().min_by_key(|event| place(event)) else { return };
+        let of_first = frames(first);
+        let others = placed.filter(|event| place(event) > place(first) && !frames(event).is_disjoint(&of_first));
+        for event in others.copied().collect::<Vec<Event>>() {
+            self.broken.remove(&event);
             self.unjudged.insert(event.0, WHY);
         }
     }

@@ -1,7 +1,7 @@
 //! What is open while the profiler asks for its detach.
 
 use super::leftovers::Leftover;
-use super::monitor;
+use super::{around, monitor};
 use crate::schedule::{self, threads};
 use corprof::HResult;
 use std::sync::{Mutex, MutexGuard};
@@ -31,7 +31,7 @@ pub fn detach(ways_in: impl FnOnce() -> Vec<&'static str>, ask: impl FnOnce() ->
         if open.is_seen && !is_hidden {
             monitor::exercised("DET-04");
         } else {
-            monitor::not_seen("DET-04");
+            around::not_seen("DET-04");
         }
         monitor.accepted();
         open.left.iter().for_each(|open| was_open(open, callback));

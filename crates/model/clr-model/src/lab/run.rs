@@ -20,6 +20,7 @@ use crate::schedule::{self, Random, Task, threads};
 use crate::scripted::{self, Script};
 use corprof::Guid;
 use serde::{Deserialize, Serialize};
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -165,6 +166,7 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
     }
     let others = runtime.remembered().len();
     monitor::install(writer, order.mode, order.seed.is_multiple_of(2));
+    hang::watch_exit();
     std::panic::set_hook(Box::new(|panic| panicked(&panic.to_string())));
     let refuses_class = Arc::new(AtomicBool::new(false));
     let library = Library::new(LibraryFile::new(&order.library, refuses_class.clone()), faults.clone());
@@ -190,8 +192,8 @@ pub fn run(order: &RunSpec) -> Result<(), String> {
             run.live_from_start(order.class, life);
         }
     }
-    // Its thread begins only if no thread of the profiler holds a lock of the linker: each further step could wait for that.
-    hang::watch_exit();
+    // Each further step could wait for that lock.
+    hang::look_for_linkers_lock();
     let hangs = !monitor::callbacks(LONGEST / 2).is_empty();
     if !hangs {
         around::look_for_closed_descriptors();
@@ -327,7 +329,7 @@ impl Run {
         if self.check_leftovers() {
             monitor::exercised("DET-14");
         } else {
-            monitor::not_seen("DET-14");
+            around::not_seen("DET-14");
         }
         true
     }
@@ -468,18 +470,20 @@ pub(super) fn until_returned(longest: Duration, holds: impl Fn() -> bool) -> boo
 }
 
 fn wait(longest: Duration, mut disk_waits: u32, holds: impl Fn() -> bool) -> bool {
-    let (mut waited, mut looks) = (Duration::ZERO, 0);
+    let (mut waited, mut looks, mut is_after_disk) = (Duration::ZERO, 0, false);
     loop {
         let begun = Instant::now();
         if holds() {
             return true;
         }
         if waited > longest && looks > FEWEST_CHECKS {
-            if disk_waits == 0 || !monitor::callback_waits_for_a_disk() {
+            if disk_waits > 0 && monitor::callback_waits_for_a_disk() {
+                disk_waits -= 1;
+                is_after_disk = true;
+            } else if !mem::take(&mut is_after_disk) {
                 return false;
             }
-            disk_waits -= 1;
-            // When the disk is done, the callback still has something to do.
+            // When the disk is done, the callback still has something to do. It may have been done just now.
             waited = longest / 2;
         }
         std::thread::sleep(INTERVAL);
@@ -505,10 +509,13 @@ fn panicked(message: &str) {
     } else if limits::is_limited() && limits::is_want(message) {
         monitor::raise_limits();
         limits::of_early_end().iter().for_each(monitor::write);
-    } else if monitor::before().is_some_and(|before| before.process_wide.is_filtered_now()) {
-        process_wide::of_early_end().iter().for_each(monitor::write);
     } else {
-        return monitor::failed(message);
+        let before = monitor::before().filter(|_| process_wide::is_of_failed_call(message));
+        let barriers = before.map_or_else(Vec::new, |before| before.process_wide.barriers_now());
+        if barriers.is_empty() {
+            return monitor::failed(message);
+        }
+        process_wide::of_early_end(&barriers).iter().for_each(monitor::write);
     }
     monitor::write(&Line::Done);
     // SAFETY: takes a number. The locks of this thread do not matter any more.

@@ -1,7 +1,8 @@
 //! The processes of the runs and their descendants: none outlives its run.
 //!
 //! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
-//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is not a run.
+//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is neither a run nor in the group of
+//! one: a run may start siblings (CLONE_PARENT), and looks for them.
 
 use super::proc_file::field;
 use super::process_wide::filters;
@@ -14,9 +15,12 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-/// Rounds of the search for orphans: a killed one may leave others.
-const ROUNDS: usize = 16;
+/// The longest time for the end of orphans: a killed one may leave others.
+const LONGEST_CLEANING: Duration = Duration::from_secs(5);
+/// Time between two searches for orphans.
+const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Signals that a run has handlers for. A process that becomes another one has no handlers.
 const HANDLED: u64 =
@@ -59,21 +63,26 @@ impl RunProcesses {
     }
 
     fn end_orphans(&self) {
-        for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        loop {
             let orphans: Vec<i32> = {
                 let runs = self.0.lock().expect("no panic while locked");
-                children().into_iter().filter(|run| !runs.contains(run)).collect()
+                let is_of_run =
+                    |child: i32| runs.contains(&child) || group(child).is_some_and(|group| runs.contains(&group));
+                children().into_iter().filter(|child| !is_of_run(*child)).collect()
             };
-            if orphans.is_empty() {
+            if orphans.is_empty() || begun.elapsed() > LONGEST_CLEANING {
                 return;
             }
             for orphan in orphans {
                 if let Some(pid) = Pid::from_raw(orphan) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
+                // Without waiting: the first process of a PID namespace ends only when somebody has waited for all others there.
                 // SAFETY: no status is wanted. If another thread has waited for this process, the call fails.
-                unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL) };
+                unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
             }
+            std::thread::sleep(INTERVAL);
         }
     }
 }
@@ -180,6 +189,11 @@ fn reap(run: i32) -> io::Result<ExitStatus> {
 
 const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
+}
+
+fn group(process: i32) -> Option<i32> {
+    let group = rustix::process::getpgid(Pid::from_raw(process)).ok()?;
+    Some(group.as_raw_nonzero().get())
 }
 
 /// Not readable any more when the process has ended.

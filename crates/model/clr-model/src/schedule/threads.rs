@@ -16,6 +16,7 @@
 use super::answer::Answer;
 use super::{Random, Task};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock};
@@ -38,7 +39,7 @@ const TURNS: u32 = 80;
 /// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
 
-/// What to do about a thread that does not begin. Gets the IDs of all threads of the runtime's side, and that of the thread.
+/// Called for a thread that does not begin, with the IDs of all threads of the runtime's side, and that of the thread.
 pub type StuckStart = fn(Vec<u32>, u32);
 
 /// See the module documentation.
@@ -55,7 +56,6 @@ pub struct OsThreads {
     of_tasks: Mutex<Vec<(Task, u32)>>,
     /// Locked while a thread starts, until it is known.
     begins: Mutex<()>,
-    /// Told of a thread that does not begin.
     stuck: OnceLock<StuckStart>,
     changed: (Mutex<u64>, Condvar),
     stopped: AtomicBool,
@@ -168,8 +168,15 @@ impl OsThreads {
         })
     }
 
-    /// Returns when the thread is known, so that it is never mistaken for one of the profiler's.
     pub(super) fn spawn(&'static self, body: impl FnOnce() + Send + 'static) -> Task {
+        self.try_spawn(body).expect("the system gives threads")
+    }
+
+    /// Returns when the thread is known, so that it is never mistaken for one of the profiler's.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn try_spawn(&'static self, body: impl FnOnce() + Send + 'static) -> io::Result<Task> {
         let _begins = self.begins.lock().expect("no panic while locked");
         let answer = Answer::default();
         let begun = answer.clone();
@@ -183,11 +190,11 @@ impl OsThreads {
             self.ended.lock().expect("no panic while locked").push(task);
             self.wake();
         });
-        let started = started.expect("the system gives threads");
+        let started = started?;
         loop {
             // In turns: while the whole machine is suspended, only one turn passes.
             if let Some(task) = (0..TURNS).find_map(|_| answer.wait(TURN)) {
-                return task;
+                return Ok(task);
             }
             if let Some(stuck) = self.stuck.get() {
                 stuck(self.own.lock().expect("no panic while locked").clone(), number_of(&started));
