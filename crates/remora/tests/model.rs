@@ -39,8 +39,11 @@ impl Targets {
 
     /// Starts a target, and waits until it is ready. Returns its process.
     fn run(&mut self, args: &[&str]) -> Pid {
-        let args = [&["run"], args].concat();
-        let mut command = self.command(&args);
+        let command = self.command(&[&["run"], args].concat());
+        self.begin(command)
+    }
+
+    fn begin(&mut self, mut command: Command) -> Pid {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut ready = String::new();
@@ -87,6 +90,7 @@ impl Targets {
 impl Drop for Targets {
     fn drop(&mut self) {
         for child in &mut self.running {
+            drop(child.stdin.take());
             if matches!(child.try_wait(), Ok(None)) {
                 // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
@@ -220,6 +224,42 @@ fn a_target_whose_program_a_profiler_has_replaced_is_listed_and_can_be_stopped()
     targets.remora(&["stop"]).succeeds();
     assert!(ends_within(&target, 0));
     assert_eq!(targets.files(), 0);
+}
+
+/// Two containers may share the directory. Numbers of one's processes mean nothing in the other.
+#[test]
+fn a_target_in_another_pid_namespace_is_listed_and_can_be_stopped() {
+    if !command::is_root() {
+        eprintln!("skipped: a PID namespace needs root");
+        return;
+    }
+    let mut targets = Targets::new();
+    let directory = targets.directory.path("");
+    let elsewhere = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_remora"), "model"]);
+        command.args(args).env("XDG_RUNTIME_DIR", &directory);
+        command
+    };
+    targets.begin(elsewhere(&["run", "plain"]));
+    let listed = Ran::of(&mut elsewhere(&["ps", "--json"])).succeeds();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let row = &listed["runtimes"][0];
+    assert_eq!((&row["process_id"], &row["attachable"]), (&serde_json::Value::Null, &true.into()));
+    // From now on only the process that watches over it answers.
+    targets.attach("plain", &targets.written_in_c("execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);")).fails(15);
+    assert_eq!(Ran::of(&mut elsewhere(&["stop"])).succeeds(), "plain has ended\n");
+    assert!(targets.running[0].wait().expect("it ends").success());
+    assert_eq!(targets.files(), 0);
+}
+
+#[test]
+fn a_target_ends_whose_watching_process_is_stopped() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    kill_process(Pid::from_child(&targets.running[0]), Signal::STOP).expect("stopped");
+    assert_eq!(targets.remora(&["stop"]).succeeds(), "plain has ended\n");
+    assert!(targets.running[0].wait().expect("it ends").success());
 }
 
 /// Not the number is looked at, which another process may have.

@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// Longest name of a target, bytes.
@@ -21,6 +22,8 @@ const SOCKET: &str = "socket";
 const CHANNEL: &str = "channel";
 /// The end of the name of the file that the process which watches over a target keeps locked. Its number is in it, later how the target ended.
 const WATCH: &str = "watch";
+/// The end of the name of the socket of that process.
+const WATCHER: &str = "watcher";
 /// Most bytes of that file that are read.
 const LONGEST_WATCH: u64 = 4096;
 /// How a target ended whose watching process was killed.
@@ -35,7 +38,8 @@ pub struct Place {
 /// What is known about a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetState {
-    /// The process with this number watches over it.
+    /// The process with this number watches over it. The number tells such processes apart. It may be from another PID namespace, so send it
+    /// no signal.
     Watched(u32),
     /// How it ended, as in "ended by SIGSEGV".
     Ended(String),
@@ -99,17 +103,28 @@ impl Place {
         self.file(name, CHANNEL)
     }
 
-    /// Takes a name for this process, which will watch over a target. `None` if another process does.
-    pub(super) fn take(&self, name: &str) -> io::Result<Option<File>> {
+    /// The socket of the process that watches over a target.
+    pub(super) fn watcher(&self, name: &str) -> PathBuf {
+        self.file(name, WATCHER)
+    }
+
+    /// Takes a name for this process, which will watch over a target, and listens at its socket. `None` if another process does.
+    pub(super) fn take(&self, name: &str) -> io::Result<Option<(File, UnixListener)>> {
         let _alone = self.lock()?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(self.file(name, WATCH))?;
         if !lock_if_free(&file)? {
             return Ok(None);
         }
-        self.remove_sockets(name)?;
-        rewrite(&file, &std::process::id().to_string())?;
-        Ok(Some(file))
+        let listen = || {
+            self.remove_sockets(name)?;
+            let listener = UnixListener::bind(self.watcher(name))?;
+            listener.set_nonblocking(true)?;
+            rewrite(&file, &std::process::id().to_string())?;
+            Ok(listener)
+        };
+        let listener = listen().inspect_err(|_: &io::Error| _ = std::fs::remove_file(self.file(name, WATCH)))?;
+        Ok(Some((file, listener)))
     }
 
     /// Notes how a target ended, or that there is nothing to tell. `file` is that of [`Place::take`].
@@ -174,6 +189,7 @@ impl Place {
     }
 
     fn remove_sockets(&self, name: &str) -> io::Result<()> {
+        absent_is_fine(std::fs::remove_file(self.watcher(name)))?;
         absent_is_fine(std::fs::remove_file(self.socket(name)))?;
         absent_is_fine(std::fs::remove_file(self.channel(name)))
     }

@@ -1,7 +1,7 @@
 //! The target process: a machine with one process, its runtimes on threads of the system, and the server of its socket.
 
 use super::channel::Channel;
-use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, receive, send};
+use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, peer, receive, send};
 use super::scenario::State;
 use super::{AppConfig, PAUSE, Place, Scenario};
 use crate::differences::RuntimeVersion;
@@ -187,8 +187,7 @@ impl Shared {
 
     /// Answers one question on a thread of its own.
     fn serve(shared: &Arc<Shared>, mut stream: UnixStream) {
-        let is_own =
-            rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+        let is_own = peer(&stream).is_ok();
         if !is_own || shared.questions.fetch_add(1, Ordering::SeqCst) >= MOST_QUESTIONS {
             shared.questions.fetch_sub(usize::from(is_own), Ordering::SeqCst);
             return;

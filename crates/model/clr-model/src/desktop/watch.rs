@@ -4,12 +4,14 @@
 //! descendants of this process, which adopts orphans (`PR_SET_CHILD_SUBREAPER`). It signals only children that it has not waited for, so no
 //! signal meets a number that is in use again.
 
+use super::message::{Question, peer, receive};
 use super::{PAUSE, Place};
 use crate::lab::death::signal_name;
 use crate::lab::run_processes::children;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait};
 use std::fs::File;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,12 +21,16 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long the processes that the target started may take to end after SIGKILL.
 const CLEANING: Duration = Duration::from_secs(5);
 
+/// How long who has connected may take to ask for the target's end.
+const ASKING: Duration = Duration::from_secs(1);
+
 /// A name that this process has taken. See the module documentation.
 #[derive(Debug)]
 pub struct Watch {
     place: Place,
     name: String,
     file: File,
+    listener: UnixListener,
 }
 
 impl Watch {
@@ -33,8 +39,8 @@ impl Watch {
     /// # Errors
     /// The system's.
     pub fn begin(place: &Place, name: &str) -> io::Result<Option<Watch>> {
-        let file = place.take(name)?;
-        Ok(file.map(|file| Watch { place: place.clone(), name: name.to_owned(), file }))
+        let taken = place.take(name)?;
+        Ok(taken.map(|(file, listener)| Watch { place: place.clone(), name: name.to_owned(), file, listener }))
     }
 
     /// Starts the target as a child, waits for its end, and ends what it has started. Ends the target, too, as soon as `ends` is set.
@@ -45,7 +51,7 @@ impl Watch {
     pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Option<String>> {
         set_child_subreaper(Some(getpid()))?;
         let target = Pid::from_child(&command.spawn()?);
-        let status = wait_for(target, ends)?;
+        let status = self.wait_for(target, ends)?;
         // One that ends as it should removes its socket.
         let is_asked = ends.load(Ordering::SeqCst);
         let is_ordinary = is_asked || status.exit_status() == Some(0) && !self.place.socket(&self.name).exists();
@@ -71,30 +77,40 @@ impl Watch {
     pub fn end(self, how: Option<&str>) -> io::Result<()> {
         self.place.give_back(&self.name, self.file, how)
     }
-}
 
-fn wait_for(target: Pid, ends: &AtomicBool) -> io::Result<WaitStatus> {
-    let mut asked = None;
-    loop {
-        // Others are orphans of the target.
-        match wait(WaitOptions::NOHANG)? {
-            Some((process, status)) if process == target => return Ok(status),
-            Some(_) => continue,
-            None => std::thread::sleep(PAUSE),
+    fn wait_for(&self, target: Pid, ends: &AtomicBool) -> io::Result<WaitStatus> {
+        let mut asked = None;
+        loop {
+            // Others are orphans of the target.
+            match wait(WaitOptions::NOHANG)? {
+                Some((process, status)) if process == target => return Ok(status),
+                Some(_) => continue,
+                None => std::thread::sleep(PAUSE),
+            }
+            if !ends.load(Ordering::SeqCst) && !self.is_asked() {
+                continue;
+            }
+            ends.store(true, Ordering::SeqCst);
+            let signals: &[Signal] = match asked {
+                None => &[Signal::TERM, Signal::CONT],
+                Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
+                Some(_) => &[],
+            };
+            asked = asked.or(Some(Instant::now()));
+            for signal in signals {
+                // If it has become another user's, nothing but its own end helps.
+                let _ = kill_process(target, *signal);
+            }
         }
-        if !ends.load(Ordering::SeqCst) {
-            continue;
-        }
-        let signals: &[Signal] = match asked {
-            None => &[Signal::TERM, Signal::CONT],
-            Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
-            Some(_) => &[],
-        };
-        asked = asked.or(Some(Instant::now()));
-        for signal in signals {
-            // If it has become another user's, nothing but its own end helps.
-            let _ = kill_process(target, *signal);
-        }
+    }
+
+    /// Whether somebody asks through the socket for the target's end.
+    fn is_asked(&self) -> bool {
+        let question = self.listener.accept().and_then(|(mut stream, _)| {
+            peer(&stream)?;
+            receive(&mut stream, ASKING)
+        });
+        matches!(question, Ok(Question::Stop))
     }
 }
 
