@@ -93,7 +93,9 @@ impl Drop for Targets {
             drop(child.stdin.take());
             if matches!(child.try_wait(), Ok(None)) {
                 // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
-                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                for signal in [Signal::TERM, Signal::CONT] {
+                    let _ = kill_process(Pid::from_child(child), signal);
+                }
                 let _ = child.wait();
             }
         }
@@ -141,6 +143,39 @@ fn an_ended_target_is_listed_with_its_signal_or_exit_code_until_it_is_stopped() 
     targets.remora(&["stop"]).succeeds();
     assert_eq!(targets.remora(&["ps"]).succeeds(), "");
     assert_eq!(targets.files(), 0);
+}
+
+/// The exit of the process calls it, also if the library is unloaded before.
+const CRASHES_AT_EXIT: &str = "on_exit((void (*)(int, void *))abort, 0);";
+
+#[test]
+fn a_target_that_crashes_while_it_ends_has_not_ended_as_asked() {
+    for asks_by_signal in [true, false] {
+        let mut targets = Targets::new();
+        targets.run(&["plain"]);
+        targets.attach("plain", &targets.written_in_c(CRASHES_AT_EXIT)).fails(19);
+        if asks_by_signal {
+            kill_process(Pid::from_child(&targets.running[0]), Signal::TERM).expect("asked");
+        } else {
+            assert_eq!(targets.remora(&["stop"]).succeeds(), "plain ended by SIGABRT\n");
+        }
+        assert_eq!(targets.running.remove(0).wait().expect("it ends").code(), Some(10));
+        if asks_by_signal {
+            let listed = targets.remora(&["ps"]).succeeds();
+            assert!(listed.contains("no: it ended by SIGABRT"), "{listed}");
+        }
+    }
+}
+
+#[test]
+fn a_target_that_must_be_killed_says_so() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    targets.attach("plain", &targets.written_in_c("on_exit((void (*)(int, void *))pause, 0);")).fails(19);
+    drop(targets.running[0].stdin.take());
+    assert_eq!(targets.running.remove(0).wait().expect("it ends").code(), Some(10));
+    let ended = "plain ended by SIGKILL: it did not end by itself, and was killed\n";
+    assert_eq!(targets.remora(&["stop"]).succeeds(), ended);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use remora_clr_model::desktop::{
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -19,7 +19,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
@@ -30,10 +29,6 @@ const WATCH: &str = "--watch";
 const WATCHED: &str = "--watched";
 /// Lines of a target's messages that are kept when it ends.
 const LAST_LINES: usize = 5;
-/// How often that is looked at.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// How long a target may take to end after a signal: a profiler may keep the linker's lock, which the ordinary end needs.
-const ENDING: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -96,7 +91,6 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     // Nobody would know how it ends, or end what it has started.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
     let ends = ends()?;
-    end_whatever_holds_it_up(&ends);
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -109,35 +103,22 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     if io::stderr().is_terminal() {
         note("it ends with Ctrl-C, or with `remora model stop`");
     }
-    end_with_standard_input(&ends);
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
 }
 
-/// Ends this process by SIGKILL if a signal has not ended it in time.
-fn end_whatever_holds_it_up(ends: &Arc<AtomicBool>) {
-    let ends = ends.clone();
-    // Started before any library is loaded: later a thread may not get so far.
-    std::thread::spawn(move || {
-        while !ends.load(Ordering::SeqCst) {
-            std::thread::sleep(INTERVAL);
-        }
-        std::thread::sleep(ENDING);
-        let _ = kill_process(getpid(), Signal::KILL);
-    });
-}
-
 /// If standard input is a pipe, the target ends when nobody holds its other end.
-fn end_with_standard_input(ends: &Arc<AtomicBool>) {
+fn end_with_standard_input(ends: &Arc<AtomicBool>) -> io::Result<()> {
     let kind = fstat(io::stdin()).map(|facts| FileType::from_raw_mode(facts.st_mode));
     if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
-        return;
+        return Ok(());
     }
     let ends = ends.clone();
-    std::thread::spawn(move || {
+    let reading = std::thread::Builder::new().spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         ends.store(true, Ordering::SeqCst);
     });
+    reading.map(drop)
 }
 
 /// This command without a flag.
@@ -155,6 +136,7 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
     let watch = watch.ok_or_else(|| Failure::TargetExists { name: name.to_owned() })?;
     let mut command = this_command(WATCH).map_err(failed)?;
     command.arg(WATCHED);
+    end_with_standard_input(&ends).map_err(failed)?;
     if !in_background {
         let how = watch.run(&mut command, &ends).map_err(failed)?;
         watch.end(how.as_deref()).map_err(failed)?;

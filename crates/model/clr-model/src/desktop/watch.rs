@@ -16,6 +16,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Signals that ask for an end: this process sends the first one, a terminal the others.
+const ENDS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 /// How long a target that was asked to end has, before it gets SIGKILL.
 const ENDING: Duration = Duration::from_secs(5);
 /// How long the processes that the target started may take to end after SIGKILL.
@@ -44,22 +46,27 @@ impl Watch {
     }
 
     /// Starts the target as a child, waits for its end, and ends what it has started. Ends the target, too, as soon as `ends` is set.
-    /// Returns how it ended, if it was not asked for that or left something.
+    /// Returns how it ended, unless that was as asked, and nothing is left.
     ///
     /// # Errors
     /// It cannot be started.
     pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Option<String>> {
         set_child_subreaper(Some(getpid()))?;
         let target = Pid::from_child(&command.spawn()?);
-        let status = self.wait_for(target, ends)?;
-        // One that ends as it should removes its socket.
+        let (status, is_killed) = self.wait_for(target, ends)?;
         let is_asked = ends.load(Ordering::SeqCst);
-        let is_ordinary = is_asked || status.exit_status() == Some(0) && !self.place.socket(&self.name).exists();
+        let is_ordinary = match status.terminating_signal() {
+            // One whose program has been replaced has no handler for them.
+            Some(signal) => is_asked && ENDS.iter().any(|one| one.as_raw() == signal),
+            // One that ends by itself as it should removes its socket.
+            None => status.exit_status() == Some(0) && (is_asked || !self.place.socket(&self.name).exists()),
+        };
         let left = end_children();
         if is_ordinary && left.is_empty() {
             return Ok(None);
         }
         let how = match status.terminating_signal() {
+            Some(_) if is_killed => "by SIGKILL: it did not end by itself, and was killed".to_owned(),
             Some(signal) => format!("by {}", signal_name(signal)),
             None => format!("with exit code {}", status.exit_status().unwrap_or_default()),
         };
@@ -78,12 +85,14 @@ impl Watch {
         self.place.give_back(&self.name, self.file, how)
     }
 
-    fn wait_for(&self, target: Pid, ends: &AtomicBool) -> io::Result<WaitStatus> {
+    /// How the target has ended, and whether this process had to kill it.
+    fn wait_for(&self, target: Pid, ends: &AtomicBool) -> io::Result<(WaitStatus, bool)> {
         let mut asked = None;
+        let mut is_killed = false;
         loop {
             // Others are orphans of the target.
             match wait(WaitOptions::NOHANG)? {
-                Some((process, status)) if process == target => return Ok(status),
+                Some((process, status)) if process == target => return Ok((status, is_killed)),
                 Some(_) => continue,
                 None => std::thread::sleep(PAUSE),
             }
@@ -96,6 +105,7 @@ impl Watch {
                 Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
                 Some(_) => &[],
             };
+            is_killed = signals == [Signal::KILL];
             asked = asked.or(Some(Instant::now()));
             for signal in signals {
                 // If it has become another user's, nothing but its own end helps.
