@@ -193,11 +193,18 @@ fn the_name_of_an_ended_target_is_free() {
 
 #[test]
 fn a_target_ends_with_the_process_that_watches_over_it() {
+    for is_replaced in [false, true] {
+        ends_with_its_watcher(is_replaced);
+    }
+}
+
+fn ends_with_its_watcher(is_replaced: bool) {
     let mut targets = Targets::new();
     let process = targets.run(&["plain"]);
     let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
-    // It does not end with its input then.
-    kill_process(process, Signal::STOP).expect("stopped");
+    if is_replaced {
+        targets.attach("plain", &targets.written_in_c(BECOMES_ANOTHER)).fails(15);
+    }
     let mut watcher = targets.running.remove(0);
     watcher.kill().expect("killed");
     watcher.wait().expect("it ends");
@@ -246,12 +253,15 @@ fn what_a_profiler_has_started_ends_with_its_target() {
     }
 }
 
+/// The process runs another program.
+const BECOMES_ANOTHER: &str = "execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);";
+
 #[test]
 fn a_target_whose_program_a_profiler_has_replaced_is_listed_and_can_be_stopped() {
     let mut targets = Targets::new();
     let process = targets.run(&["plain"]);
     let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
-    let library = targets.written_in_c("execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);");
+    let library = targets.written_in_c(BECOMES_ANOTHER);
     let message = targets.attach("plain", &library).fails(15);
     assert!(message.starts_with("remora: the modelled target plain did not answer: "), "{message}");
     let listed = targets.remora(&["ps"]).succeeds();
@@ -282,7 +292,7 @@ fn a_target_in_another_pid_namespace_is_listed_and_can_be_stopped() {
     let row = &listed["runtimes"][0];
     assert_eq!((&row["process_id"], &row["attachable"]), (&serde_json::Value::Null, &true.into()));
     // From now on only the process that watches over it answers.
-    targets.attach("plain", &targets.written_in_c("execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);")).fails(15);
+    targets.attach("plain", &targets.written_in_c(BECOMES_ANOTHER)).fails(15);
     assert_eq!(Ran::of(&mut elsewhere(&["stop"])).succeeds(), "plain has ended\n");
     assert!(targets.running[0].wait().expect("it ends").success());
     assert_eq!(targets.files(), 0);
@@ -301,6 +311,28 @@ fn a_target_ends_whose_watching_process_is_stopped() {
 fn ends_within(process: &OwnedFd, seconds: i64) -> bool {
     let patience = Timespec { tv_sec: seconds, tv_nsec: 0 };
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)
+}
+
+/// With one process there is no target, with two none of its threads.
+#[test]
+fn a_target_that_cannot_start_is_not_listed() {
+    if !command::is_root() {
+        eprintln!("skipped: another user's limits need root");
+        return;
+    }
+    let targets = Targets::new();
+    let open = targets.directory.path("");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).expect("set");
+    let program = targets.directory.path("remora");
+    std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).expect("copied");
+    for processes in ["--nproc=1", "--nproc=2"] {
+        let mut command = Command::new("setpriv");
+        // Processes of nobody else count.
+        command.args(["--reuid=61234", "--regid=61234", "--clear-groups", "prlimit", processes, &program]);
+        let message = Ran::of(command.args(["model", "run", "plain"]).env("XDG_RUNTIME_DIR", &open)).fails(2);
+        assert!(message.contains("cannot be started"), "{message}");
+        assert_eq!(targets.files(), 0, "{processes}");
+    }
 }
 
 #[test]

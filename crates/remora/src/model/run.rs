@@ -6,12 +6,11 @@ use crate::console::{line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use remora_clr_model::desktop::{
-    AppConfig, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
+    AppConfig, Ended, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
 };
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -88,8 +87,6 @@ fn ends() -> Result<Arc<AtomicBool>, Failure> {
 
 fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target cannot be started: {error}"));
-    // Nobody would know how it ends, or end what it has started.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
     let ends = ends()?;
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
@@ -138,17 +135,26 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
     command.arg(WATCHED);
     end_with_standard_input(&ends).map_err(failed)?;
     if !in_background {
-        let how = watch.run(&mut command, &ends).map_err(failed)?;
-        watch.end(how.as_deref()).map_err(failed)?;
-        let ended = |how| Failure::ModelTargetEnded { name: name.to_owned(), how };
-        return how.map_or(Ok(Exit::Done), |how| Err(ended(how)));
+        return match watch.run(&mut command, &ends).map_err(failed)? {
+            Ended::AsAsked => watch.end(None).map_err(failed).map(|()| Exit::Done),
+            // With its own message.
+            Ended::BeforeItStarted => watch.end(None).map_err(failed).map(|()| Exit::Usage),
+            Ended::Otherwise(how) => {
+                watch.end(Some(&how)).map_err(failed)?;
+                Err(Failure::ModelTargetEnded { name: name.to_owned(), how })
+            }
+        };
     }
     let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
-    let how = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
+    let ended = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
     let said = reader.end().stderr;
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
-    let how = how.map(|how| if last.is_empty() { how } else { format!("{how}, after it wrote: {last}") });
+    let how = match ended {
+        Ended::Otherwise(how) if last.is_empty() => Some(how),
+        Ended::Otherwise(how) => Some(format!("{how}, after it wrote: {last}")),
+        Ended::AsAsked | Ended::BeforeItStarted => None,
+    };
     watch.end(how.as_deref()).map_err(failed)?;
     // For the process that waits for the start; later nobody reads it.
     let _ = io::stderr().write_all(said.as_bytes());

@@ -184,6 +184,11 @@ impl Client {
         self.remote.peer().map(|process| process.as_raw_nonzero().get().unsigned_abs())
     }
 
+    /// Whether somebody listens at the target's socket.
+    pub fn is_there(&self) -> bool {
+        UnixStream::connect(&self.remote.socket).is_ok()
+    }
+
     /// A stopped target then has this time to go on, from now. Otherwise it has none.
     pub fn wait_for_a_stopped_one(&mut self, patience: Duration) {
         self.remote.stopped_until = Instant::now().checked_add(patience);

@@ -158,13 +158,13 @@ impl Place {
 
     /// All targets that are known, by name.
     pub fn targets(&self) -> Vec<(String, TargetState)> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST_TARGETS);
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let known = |entry: std::fs::DirEntry| {
             let file = entry.file_name().into_string().ok()?;
             let name = file.strip_suffix(WATCH)?.strip_suffix('.')?;
             Some((name.to_owned(), self.state_of(name)?))
         };
-        let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).collect();
+        let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).take(MOST_TARGETS).collect();
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
         targets
     }
@@ -244,6 +244,17 @@ mod tests {
         let place = Place::under(&base).expect("its owner's alone");
         std::fs::set_permissions(&place.path, std::fs::Permissions::from_mode(0o750)).expect("set");
         assert!(matches!(Place::under(&base), Err(PlaceError::NotPrivate(_))));
+        std::fs::remove_dir_all(base).expect("removed");
+    }
+
+    #[test]
+    fn other_files_hide_no_target() {
+        let base = base("many");
+        let place = Place::under(&base).expect("its owner's alone");
+        (0..3 * MOST_TARGETS).for_each(|number| _ = File::create(place.socket(&format!("{number}"))).expect("created"));
+        (0..50)
+            .for_each(|number| std::fs::write(place.file(&format!("{number}"), WATCH), "by itself").expect("written"));
+        assert_eq!(place.targets().len(), 50);
         std::fs::remove_dir_all(base).expect("removed");
     }
 

@@ -31,8 +31,20 @@ const ASKING: Duration = Duration::from_secs(1);
 pub struct Watch {
     place: Place,
     name: String,
-    file: File,
+    /// Until it is given back.
+    file: Option<File>,
     listener: UnixListener,
+}
+
+/// How a target ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// As asked, or by itself as it should.
+    AsAsked,
+    /// As in "ended by SIGSEGV".
+    Otherwise(String),
+    /// It has said why it cannot start.
+    BeforeItStarted,
 }
 
 impl Watch {
@@ -42,15 +54,19 @@ impl Watch {
     /// The system's.
     pub fn begin(place: &Place, name: &str) -> io::Result<Option<Watch>> {
         let taken = place.take(name)?;
-        Ok(taken.map(|(file, listener)| Watch { place: place.clone(), name: name.to_owned(), file, listener }))
+        Ok(taken.map(|(file, listener)| Watch {
+            place: place.clone(),
+            name: name.to_owned(),
+            file: Some(file),
+            listener,
+        }))
     }
 
     /// Starts the target as a child, waits for its end, and ends what it has started. Ends the target, too, as soon as `ends` is set.
-    /// Returns how it ended, unless that was as asked, and nothing is left.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Option<String>> {
+    pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Ended> {
         set_child_subreaper(Some(getpid()))?;
         let target = Pid::from_child(&command.spawn()?);
         let (status, is_killed) = self.wait_for(target, ends)?;
@@ -63,14 +79,18 @@ impl Watch {
         };
         let left = end_children();
         if is_ordinary && left.is_empty() {
-            return Ok(None);
+            return Ok(Ended::AsAsked);
+        }
+        // From its start on, only this process removes its channel.
+        if status.exit_status().is_some() && left.is_empty() && !self.place.channel(&self.name).exists() {
+            return Ok(Ended::BeforeItStarted);
         }
         let how = match status.terminating_signal() {
             Some(_) if is_killed => "by SIGKILL: it did not end by itself, and was killed".to_owned(),
             Some(signal) => format!("by {}", signal_name(signal)),
             None => format!("with exit code {}", status.exit_status().unwrap_or_default()),
         };
-        Ok(Some(if left.is_empty() {
+        Ok(Ended::Otherwise(if left.is_empty() {
             how
         } else {
             format!("{how}; what it started cannot be ended: {}", left.join(", "))
@@ -81,8 +101,12 @@ impl Watch {
     ///
     /// # Errors
     /// The system's.
-    pub fn end(self, how: Option<&str>) -> io::Result<()> {
-        self.place.give_back(&self.name, self.file, how)
+    pub fn end(mut self, how: Option<&str>) -> io::Result<()> {
+        self.give_back(how)
+    }
+
+    fn give_back(&mut self, how: Option<&str>) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), |file| self.place.give_back(&self.name, file, how))
     }
 
     /// How the target has ended, and whether this process had to kill it.
@@ -124,6 +148,13 @@ impl Watch {
     }
 }
 
+impl Drop for Watch {
+    /// Without [`Watch::end`], the target has not started.
+    fn drop(&mut self) {
+        let _ = self.give_back(None);
+    }
+}
+
 /// Returns the processes that have not ended.
 fn end_children() -> Vec<String> {
     let deadline = Instant::now() + CLEANING;
@@ -143,7 +174,9 @@ fn end_children() -> Vec<String> {
             return Vec::new();
         }
         if Instant::now() >= deadline {
-            return children().iter().map(|child| format!("process {child}")).collect();
+            let left: Vec<String> = children().iter().map(|child| format!("process {child}")).collect();
+            // The kernel may not list them.
+            return if left.is_empty() { vec!["processes that /proc does not list".to_owned()] } else { left };
         }
         std::thread::sleep(PAUSE);
     }
