@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 const STOPPING: Duration = Duration::from_secs(30);
 /// How long `ps` waits for a target, before it says that this one does not answer.
 const ANSWERING: Duration = Duration::from_secs(2);
-/// How long the process that watches a target has to say how it ended.
-const ENDING: Duration = Duration::from_secs(2);
+/// How long the process that watches a target has to say how it ended: it ends what the target has started before.
+const ENDING: Duration = Duration::from_secs(10);
+/// The same while the target's socket is open: it rather does not answer.
+const SILENT: Duration = Duration::from_secs(2);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -103,12 +105,13 @@ impl Trigger {
 
     /// The target ended, or is still there and silent; `noticed` is what the trigger saw of that.
     fn ended(&self, noticed: String) -> Failure {
-        let deadline = Instant::now() + ENDING;
+        let begun = Instant::now();
+        let is_late = || begun.elapsed() >= if self.client.is_there() { SILENT } else { ENDING };
         let state = loop {
             let state = self.place.state_of(&self.name);
             // The socket of a process that ends may still be open.
             let is_watched = matches!(state, Some(TargetState::Watched(_)));
-            if !is_watched || self.client.is_stopped() || Instant::now() >= deadline {
+            if !is_watched || self.client.is_stopped() || is_late() {
                 break state;
             }
             std::thread::sleep(INTERVAL);

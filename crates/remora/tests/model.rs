@@ -39,8 +39,11 @@ impl Targets {
 
     /// Starts a target, and waits until it is ready. Returns its process.
     fn run(&mut self, args: &[&str]) -> Pid {
-        let args = [&["run"], args].concat();
-        let mut command = self.command(&args);
+        let command = self.command(&[&["run"], args].concat());
+        self.begin(command)
+    }
+
+    fn begin(&mut self, mut command: Command) -> Pid {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut ready = String::new();
@@ -87,9 +90,12 @@ impl Targets {
 impl Drop for Targets {
     fn drop(&mut self) {
         for child in &mut self.running {
+            drop(child.stdin.take());
             if matches!(child.try_wait(), Ok(None)) {
                 // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
-                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+                for signal in [Signal::TERM, Signal::CONT] {
+                    let _ = kill_process(Pid::from_child(child), signal);
+                }
                 let _ = child.wait();
             }
         }
@@ -139,6 +145,39 @@ fn an_ended_target_is_listed_with_its_signal_or_exit_code_until_it_is_stopped() 
     assert_eq!(targets.files(), 0);
 }
 
+/// The exit of the process calls it, also if the library is unloaded before.
+const CRASHES_AT_EXIT: &str = "on_exit((void (*)(int, void *))abort, 0);";
+
+#[test]
+fn a_target_that_crashes_while_it_ends_has_not_ended_as_asked() {
+    for asks_by_signal in [true, false] {
+        let mut targets = Targets::new();
+        targets.run(&["plain"]);
+        targets.attach("plain", &targets.written_in_c(CRASHES_AT_EXIT)).fails(19);
+        if asks_by_signal {
+            kill_process(Pid::from_child(&targets.running[0]), Signal::TERM).expect("asked");
+        } else {
+            assert_eq!(targets.remora(&["stop"]).succeeds(), "plain ended by SIGABRT\n");
+        }
+        assert_eq!(targets.running.remove(0).wait().expect("it ends").code(), Some(10));
+        if asks_by_signal {
+            let listed = targets.remora(&["ps"]).succeeds();
+            assert!(listed.contains("no: it ended by SIGABRT"), "{listed}");
+        }
+    }
+}
+
+#[test]
+fn a_target_that_must_be_killed_says_so() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    targets.attach("plain", &targets.written_in_c("on_exit((void (*)(int, void *))pause, 0);")).fails(19);
+    drop(targets.running[0].stdin.take());
+    assert_eq!(targets.running.remove(0).wait().expect("it ends").code(), Some(10));
+    let ended = "plain ended by SIGKILL: it did not end by itself, and was killed\n";
+    assert_eq!(targets.remora(&["stop"]).succeeds(), ended);
+}
+
 #[test]
 fn the_name_of_an_ended_target_is_free() {
     let mut targets = Targets::new();
@@ -154,11 +193,18 @@ fn the_name_of_an_ended_target_is_free() {
 
 #[test]
 fn a_target_ends_with_the_process_that_watches_over_it() {
+    for is_replaced in [false, true] {
+        ends_with_its_watcher(is_replaced);
+    }
+}
+
+fn ends_with_its_watcher(is_replaced: bool) {
     let mut targets = Targets::new();
     let process = targets.run(&["plain"]);
     let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
-    // It does not end with its input then.
-    kill_process(process, Signal::STOP).expect("stopped");
+    if is_replaced {
+        targets.attach("plain", &targets.written_in_c(BECOMES_ANOTHER)).fails(15);
+    }
     let mut watcher = targets.running.remove(0);
     watcher.kill().expect("killed");
     watcher.wait().expect("it ends");
@@ -207,12 +253,15 @@ fn what_a_profiler_has_started_ends_with_its_target() {
     }
 }
 
+/// The process runs another program.
+const BECOMES_ANOTHER: &str = "execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);";
+
 #[test]
 fn a_target_whose_program_a_profiler_has_replaced_is_listed_and_can_be_stopped() {
     let mut targets = Targets::new();
     let process = targets.run(&["plain"]);
     let target = pidfd_open(process, PidfdFlags::empty()).expect("it runs");
-    let library = targets.written_in_c("execlp(\"sleep\", \"sleep\", \"1000\", (char *)0);");
+    let library = targets.written_in_c(BECOMES_ANOTHER);
     let message = targets.attach("plain", &library).fails(15);
     assert!(message.starts_with("remora: the modelled target plain did not answer: "), "{message}");
     let listed = targets.remora(&["ps"]).succeeds();
@@ -222,10 +271,68 @@ fn a_target_whose_program_a_profiler_has_replaced_is_listed_and_can_be_stopped()
     assert_eq!(targets.files(), 0);
 }
 
+/// Two containers may share the directory. Numbers of one's processes mean nothing in the other.
+#[test]
+fn a_target_in_another_pid_namespace_is_listed_and_can_be_stopped() {
+    if !command::is_root() {
+        eprintln!("skipped: a PID namespace needs root");
+        return;
+    }
+    let mut targets = Targets::new();
+    let directory = targets.directory.path("");
+    let elsewhere = |args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--mount-proc", env!("CARGO_BIN_EXE_remora"), "model"]);
+        command.args(args).env("XDG_RUNTIME_DIR", &directory);
+        command
+    };
+    targets.begin(elsewhere(&["run", "plain"]));
+    let listed = Ran::of(&mut elsewhere(&["ps", "--json"])).succeeds();
+    let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
+    let row = &listed["runtimes"][0];
+    assert_eq!((&row["process_id"], &row["attachable"]), (&serde_json::Value::Null, &true.into()));
+    // From now on only the process that watches over it answers.
+    targets.attach("plain", &targets.written_in_c(BECOMES_ANOTHER)).fails(15);
+    assert_eq!(Ran::of(&mut elsewhere(&["stop"])).succeeds(), "plain has ended\n");
+    assert!(targets.running[0].wait().expect("it ends").success());
+    assert_eq!(targets.files(), 0);
+}
+
+#[test]
+fn a_target_ends_whose_watching_process_is_stopped() {
+    let mut targets = Targets::new();
+    targets.run(&["plain"]);
+    kill_process(Pid::from_child(&targets.running[0]), Signal::STOP).expect("stopped");
+    assert_eq!(targets.remora(&["stop"]).succeeds(), "plain has ended\n");
+    assert!(targets.running[0].wait().expect("it ends").success());
+}
+
 /// Not the number is looked at, which another process may have.
 fn ends_within(process: &OwnedFd, seconds: i64) -> bool {
     let patience = Timespec { tv_sec: seconds, tv_nsec: 0 };
     poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience)) == Ok(1)
+}
+
+/// With one process there is no target, with two none of its threads.
+#[test]
+fn a_target_that_cannot_start_is_not_listed() {
+    if !command::is_root() {
+        eprintln!("skipped: another user's limits need root");
+        return;
+    }
+    let targets = Targets::new();
+    let open = targets.directory.path("");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).expect("set");
+    let program = targets.directory.path("remora");
+    std::fs::copy(env!("CARGO_BIN_EXE_remora"), &program).expect("copied");
+    for processes in ["--nproc=1", "--nproc=2"] {
+        let mut command = Command::new("setpriv");
+        // Processes of nobody else count.
+        command.args(["--reuid=61234", "--regid=61234", "--clear-groups", "prlimit", processes, &program]);
+        let message = Ran::of(command.args(["model", "run", "plain"]).env("XDG_RUNTIME_DIR", &open)).fails(2);
+        assert!(message.contains("cannot be started"), "{message}");
+        assert_eq!(targets.files(), 0, "{processes}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::faults::Faults;
 use crate::mutation;
-use crate::schedule::{self, Task};
+use crate::schedule::{self, Task, threads};
 use corprof::{Guid, HResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::c_void;
@@ -137,6 +137,7 @@ impl Library {
 
     /// The running thread enters the library's code. Entering an unmapped library is a crash.
     pub fn enter(&self) -> Inside<'_> {
+        threads::also_end_with_parent();
         let mut state = self.lock();
         *state.inside.entry(schedule::current()).or_default() += 1;
         let unmapped = state.references == 0;

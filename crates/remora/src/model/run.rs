@@ -6,12 +6,11 @@ use crate::console::{line, note, out};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use remora_clr_model::desktop::{
-    AppConfig, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
+    AppConfig, Ended, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
 };
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -19,7 +18,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
@@ -30,10 +28,6 @@ const WATCH: &str = "--watch";
 const WATCHED: &str = "--watched";
 /// Lines of a target's messages that are kept when it ends.
 const LAST_LINES: usize = 5;
-/// How often that is looked at.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// How long a target may take to end after a signal: a profiler may keep the linker's lock, which the ordinary end needs.
-const ENDING: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -93,10 +87,7 @@ fn ends() -> Result<Arc<AtomicBool>, Failure> {
 
 fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target cannot be started: {error}"));
-    // Nobody would know how it ends, or end what it has started.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
     let ends = ends()?;
-    end_whatever_holds_it_up(&ends);
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -109,35 +100,22 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     if io::stderr().is_terminal() {
         note("it ends with Ctrl-C, or with `remora model stop`");
     }
-    end_with_standard_input(&ends);
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
 }
 
-/// Ends this process by SIGKILL if a signal has not ended it in time.
-fn end_whatever_holds_it_up(ends: &Arc<AtomicBool>) {
-    let ends = ends.clone();
-    // Started before any library is loaded: later a thread may not get so far.
-    std::thread::spawn(move || {
-        while !ends.load(Ordering::SeqCst) {
-            std::thread::sleep(INTERVAL);
-        }
-        std::thread::sleep(ENDING);
-        let _ = kill_process(getpid(), Signal::KILL);
-    });
-}
-
 /// If standard input is a pipe, the target ends when nobody holds its other end.
-fn end_with_standard_input(ends: &Arc<AtomicBool>) {
+fn end_with_standard_input(ends: &Arc<AtomicBool>) -> io::Result<()> {
     let kind = fstat(io::stdin()).map(|facts| FileType::from_raw_mode(facts.st_mode));
     if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
-        return;
+        return Ok(());
     }
     let ends = ends.clone();
-    std::thread::spawn(move || {
+    let reading = std::thread::Builder::new().spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         ends.store(true, Ordering::SeqCst);
     });
+    reading.map(drop)
 }
 
 /// This command without a flag.
@@ -155,18 +133,28 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
     let watch = watch.ok_or_else(|| Failure::TargetExists { name: name.to_owned() })?;
     let mut command = this_command(WATCH).map_err(failed)?;
     command.arg(WATCHED);
+    end_with_standard_input(&ends).map_err(failed)?;
     if !in_background {
-        let how = watch.run(&mut command, &ends).map_err(failed)?;
-        watch.end(how.as_deref()).map_err(failed)?;
-        let ended = |how| Failure::ModelTargetEnded { name: name.to_owned(), how };
-        return how.map_or(Ok(Exit::Done), |how| Err(ended(how)));
+        return match watch.run(&mut command, &ends).map_err(failed)? {
+            Ended::AsAsked => watch.end(None).map_err(failed).map(|()| Exit::Done),
+            // With its own message.
+            Ended::BeforeItStarted => watch.end(None).map_err(failed).map(|()| Exit::Usage),
+            Ended::Otherwise(how) => {
+                watch.end(Some(&how)).map_err(failed)?;
+                Err(Failure::ModelTargetEnded { name: name.to_owned(), how })
+            }
+        };
     }
     let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
-    let how = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
+    let ended = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
     let said = reader.end().stderr;
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
-    let how = how.map(|how| if last.is_empty() { how } else { format!("{how}, after it wrote: {last}") });
+    let how = match ended {
+        Ended::Otherwise(how) if last.is_empty() => Some(how),
+        Ended::Otherwise(how) => Some(format!("{how}, after it wrote: {last}")),
+        Ended::AsAsked | Ended::BeforeItStarted => None,
+    };
     watch.end(how.as_deref()).map_err(failed)?;
     // For the process that waits for the start; later nobody reads it.
     let _ = io::stderr().write_all(said.as_bytes());

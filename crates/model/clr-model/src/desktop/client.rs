@@ -1,14 +1,13 @@
 //! The trigger process, and what its user asks of a target besides.
 
-use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told};
+use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told, peer, send};
 use super::remote_host::{self, Remote};
 use super::{Place, TRIGGERS, TargetState, is_name};
 use crate::differences::RuntimeVersion;
 use crate::machine::{Account, AttachError, AttachOptions, HostingClient, RuntimeEntry, attach_with};
 use corprof::HResult;
 use remora_clr_abi::Live;
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -17,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How often [`Client::wait_until_unloaded`] asks.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How long the process that watches over a target may take to read a question.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A trigger process for one target.
 #[derive(Debug)]
@@ -182,6 +184,11 @@ impl Client {
         self.remote.peer().map(|process| process.as_raw_nonzero().get().unsigned_abs())
     }
 
+    /// Whether somebody listens at the target's socket.
+    pub fn is_there(&self) -> bool {
+        UnixStream::connect(&self.remote.socket).is_ok()
+    }
+
     /// A stopped target then has this time to go on, from now. Otherwise it has none.
     pub fn wait_for_a_stopped_one(&mut self, patience: Duration) {
         self.remote.stopped_until = Instant::now().checked_add(patience);
@@ -221,7 +228,7 @@ pub fn stop(place: &Place, name: &str, patience: Duration) -> Result<Option<Stri
         let goes_on = || place.state_of(name) == Some(TargetState::Watched(watcher));
         let ends_itself = Remote::of(place, name, TRIGGERS[0].1).ask(&Question::Stop, Duration::ZERO).is_ok();
         if !(ends_itself && is_over_within(patience / 2, goes_on)) {
-            end_watcher(watcher, goes_on).map_err(ClientError::Broken)?;
+            end_by_watcher(place, name, goes_on).map_err(ClientError::Broken)?;
             if !is_over_within(patience / 2, goes_on) {
                 return Err(ClientError::Broken(ErrorKind::TimedOut.into()));
             }
@@ -233,18 +240,18 @@ pub fn stop(place: &Place, name: &str, patience: Duration) -> Result<Option<Stri
 }
 
 /// Asks the process that watches over a target to end it.
-fn end_watcher(number: u32, goes_on: impl Fn() -> bool) -> io::Result<()> {
-    let number = i32::try_from(number).ok().and_then(Pid::from_raw).ok_or(ErrorKind::InvalidData)?;
-    let process = match pidfd_open(number, PidfdFlags::empty()) {
-        Err(Errno::SRCH) => return Ok(()),
-        process => process?,
+fn end_by_watcher(place: &Place, name: &str, goes_on: impl Fn() -> bool) -> io::Result<()> {
+    let mut stream = match UnixStream::connect(place.watcher(name)) {
+        Err(_) if !goes_on() => return Ok(()),
+        stream => stream?,
     };
-    // It keeps its file locked until it ends. So this is its descriptor, and not that of a later process with its number.
+    let process = peer(&stream)?.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+    // It keeps its file locked until it ends. So these are its socket and its descriptor, and not those of a later process.
     if goes_on() {
-        for signal in [Signal::TERM, Signal::CONT] {
-            // An error means that it has ended.
-            let _ = pidfd_send_signal(&process, signal);
-        }
+        // An error means that it has ended.
+        let _ = send(&mut stream, &Question::Stop, PATIENCE);
+        // A terminal stops it together with its target.
+        let _ = process.map(|process| pidfd_send_signal(process, Signal::CONT));
     }
     Ok(())
 }

@@ -2,9 +2,11 @@
 
 use crate::machine::Account;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, geteuid};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -131,6 +133,26 @@ pub struct LogLine {
     pub runtime: String,
     /// The text.
     pub text: String,
+}
+
+/// The process behind a stream. `None` if it runs in another PID namespace.
+///
+/// # Errors
+/// It belongs to another user.
+pub(super) fn peer(stream: &UnixStream) -> io::Result<Option<Pid>> {
+    // Not through rustix, whose number of a process is never zero.
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    let (level, option, answer) = (libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast());
+    // SAFETY: the answer is a local of the given length, and the descriptor is open as long as `stream`.
+    if unsafe { libc::getsockopt(stream.as_raw_fd(), level, option, answer, &raw mut length) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // The directory is private already; this rules out a socket that was left open for somebody.
+    if peer.uid != geteuid().as_raw() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    Ok(Pid::from_raw(peer.pid))
 }
 
 /// Sends a message.

@@ -35,4 +35,4 @@ pub use message::{Action, LoadedProfiler, LogLine, Told};
 pub use place::{Place, PlaceError, TargetState, is_name};
 pub use scenario::{SCENARIOS, Scenario, TRIGGERS};
 pub use target::{Target, TargetConfig};
-pub use watch::Watch;
+pub use watch::{Ended, Watch};

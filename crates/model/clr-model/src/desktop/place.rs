@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// Longest name of a target, bytes.
@@ -21,6 +22,8 @@ const SOCKET: &str = "socket";
 const CHANNEL: &str = "channel";
 /// The end of the name of the file that the process which watches over a target keeps locked. Its number is in it, later how the target ended.
 const WATCH: &str = "watch";
+/// The end of the name of the socket of that process.
+const WATCHER: &str = "watcher";
 /// Most bytes of that file that are read.
 const LONGEST_WATCH: u64 = 4096;
 /// How a target ended whose watching process was killed.
@@ -35,7 +38,8 @@ pub struct Place {
 /// What is known about a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetState {
-    /// The process with this number watches over it.
+    /// The process with this number watches over it. The number tells such processes apart. It may be from another PID namespace, so send it
+    /// no signal.
     Watched(u32),
     /// How it ended, as in "ended by SIGSEGV".
     Ended(String),
@@ -99,17 +103,28 @@ impl Place {
         self.file(name, CHANNEL)
     }
 
-    /// Takes a name for this process, which will watch over a target. `None` if another process does.
-    pub(super) fn take(&self, name: &str) -> io::Result<Option<File>> {
+    /// The socket of the process that watches over a target.
+    pub(super) fn watcher(&self, name: &str) -> PathBuf {
+        self.file(name, WATCHER)
+    }
+
+    /// Takes a name for this process, which will watch over a target, and listens at its socket. `None` if another process does.
+    pub(super) fn take(&self, name: &str) -> io::Result<Option<(File, UnixListener)>> {
         let _alone = self.lock()?;
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(self.file(name, WATCH))?;
         if !lock_if_free(&file)? {
             return Ok(None);
         }
-        self.remove_sockets(name)?;
-        rewrite(&file, &std::process::id().to_string())?;
-        Ok(Some(file))
+        let listen = || {
+            self.remove_sockets(name)?;
+            let listener = UnixListener::bind(self.watcher(name))?;
+            listener.set_nonblocking(true)?;
+            rewrite(&file, &std::process::id().to_string())?;
+            Ok(listener)
+        };
+        let listener = listen().inspect_err(|_: &io::Error| _ = std::fs::remove_file(self.file(name, WATCH)))?;
+        Ok(Some((file, listener)))
     }
 
     /// Notes how a target ended, or that there is nothing to tell. `file` is that of [`Place::take`].
@@ -143,13 +158,13 @@ impl Place {
 
     /// All targets that are known, by name.
     pub fn targets(&self) -> Vec<(String, TargetState)> {
-        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten().take(MOST_TARGETS);
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let known = |entry: std::fs::DirEntry| {
             let file = entry.file_name().into_string().ok()?;
             let name = file.strip_suffix(WATCH)?.strip_suffix('.')?;
             Some((name.to_owned(), self.state_of(name)?))
         };
-        let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).collect();
+        let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).take(MOST_TARGETS).collect();
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
         targets
     }
@@ -174,6 +189,7 @@ impl Place {
     }
 
     fn remove_sockets(&self, name: &str) -> io::Result<()> {
+        absent_is_fine(std::fs::remove_file(self.watcher(name)))?;
         absent_is_fine(std::fs::remove_file(self.socket(name)))?;
         absent_is_fine(std::fs::remove_file(self.channel(name)))
     }
@@ -228,6 +244,17 @@ mod tests {
         let place = Place::under(&base).expect("its owner's alone");
         std::fs::set_permissions(&place.path, std::fs::Permissions::from_mode(0o750)).expect("set");
         assert!(matches!(Place::under(&base), Err(PlaceError::NotPrivate(_))));
+        std::fs::remove_dir_all(base).expect("removed");
+    }
+
+    #[test]
+    fn other_files_hide_no_target() {
+        let base = base("many");
+        let place = Place::under(&base).expect("its owner's alone");
+        (0..3 * MOST_TARGETS).for_each(|number| _ = File::create(place.socket(&format!("{number}"))).expect("created"));
+        (0..50)
+            .for_each(|number| std::fs::write(place.file(&format!("{number}"), WATCH), "by itself").expect("written"));
+        assert_eq!(place.targets().len(), 50);
         std::fs::remove_dir_all(base).expect("removed");
     }
 

@@ -1,7 +1,7 @@
 //! The servers of the hosting interfaces in a trigger process. They ask the target, as mscoree does.
 
 use super::Place;
-use super::message::{Answer, AttachMessage, Question, receive, send, wait_until};
+use super::message::{Answer, AttachMessage, Question, peer, receive, send, wait_until};
 use crate::lab::proc_file::field;
 use crate::machine::Account;
 use corprof::HResult;
@@ -35,24 +35,19 @@ impl Remote {
     /// Asks the target, which fails soon if that is stopped. An answer that takes `longer` by design gets that time in addition.
     pub(super) fn ask(&self, question: &Question, longer: Duration) -> io::Result<Answer> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        // The directory is private already; this rules out a socket that was left open for somebody.
-        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-        if peer.uid != rustix::process::geteuid() {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+        let peer = peer(&stream)?;
         send(&mut stream, question, PATIENCE)?;
         let is_late = wait_until(&stream, self.stopped_until.unwrap_or_else(Instant::now)).is_err();
-        if is_late && is_stopped(peer.pid) {
+        if is_late && peer.is_some_and(is_stopped) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         receive(&mut stream, PATIENCE.saturating_add(longer))
     }
 
-    /// The process behind the socket, from the kernel: it need not answer.
+    /// The process behind the socket, from the kernel: it need not answer. `None` if it runs in another PID namespace.
     pub(super) fn peer(&self) -> Option<Pid> {
         let stream = UnixStream::connect(&self.socket).ok()?;
-        let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
-        (peer.uid == rustix::process::geteuid()).then_some(peer.pid)
+        peer(&stream).ok()?
     }
 
     /// Whether the target answers within this time, whatever profilers do in it.

@@ -1,9 +1,9 @@
 //! The target process: a machine with one process, its runtimes on threads of the system, and the server of its socket.
 
 use super::channel::Channel;
-use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, receive, send};
+use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, peer, receive, send};
 use super::scenario::State;
-use super::{AppConfig, PAUSE, Place, Scenario};
+use super::{AppConfig, PAUSE, Place, Scenario, TargetState};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
 use crate::library::Library;
@@ -14,6 +14,7 @@ use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
 use remora_clr_abi::metahost::{AttachRequest, MetaHost as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::getppid;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ struct Shared {
 }
 
 /// The socket files, which go with the target.
-struct Files([PathBuf; 2]);
+struct Files(Vec<PathBuf>);
 
 impl Drop for Files {
     fn drop(&mut self) {
@@ -97,12 +98,19 @@ impl Drop for Files {
 impl Target {
     /// Starts the target of this process. Call it once: the process becomes the target.
     ///
-    /// The process that watches over it has taken its name.
+    /// The parent, which watches over it, has taken its name. The target ends with it.
     ///
     /// # Errors
     /// The system's.
     pub fn start(place: &Place, config: TargetConfig) -> io::Result<Target> {
-        let paths = [place.socket(&config.name), place.channel(&config.name)];
+        // Nobody would know how it ends, or end what it has started.
+        threads::end_with_parent();
+        let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
+        // The parent may have ended before.
+        if parent.map(TargetState::Watched) != place.state_of(&config.name) {
+            return Err(io::Error::other("no process watches over it"));
+        }
+        let mut files = Files(vec![place.socket(&config.name), place.channel(&config.name)]);
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
         let environment = environment(&config);
@@ -110,12 +118,14 @@ impl Target {
             // SAFETY: the process's other threads do not read its environment, and no profiler is loaded yet.
             unsafe { std::env::set_var(name, value) };
         }
-        let channel = Channel::listen(&paths[1])?;
+        let channel = Channel::listen(&files.0[1])?;
         let shared = Arc::new(Shared::begin(channel, &config, &environment));
         // Only now: who connects finds everything ready.
-        let listener = UnixListener::bind(&paths[0])?;
+        let listener = UnixListener::bind(&files.0[0])?;
         listener.set_nonblocking(true)?;
-        Ok(Target { shared, listener, _files: Files(paths) })
+        // Whoever watches over the target removes the channel: with it, the target has started.
+        files.0.truncate(1);
+        Ok(Target { shared, listener, _files: files })
     }
 
     /// Answers until a trigger stops the target, or `ends` says so. Then the process's runtimes exit.
@@ -187,8 +197,7 @@ impl Shared {
 
     /// Answers one question on a thread of its own.
     fn serve(shared: &Arc<Shared>, mut stream: UnixStream) {
-        let is_own =
-            rustix::net::sockopt::socket_peercred(&stream).is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+        let is_own = peer(&stream).is_ok();
         if !is_own || shared.questions.fetch_add(1, Ordering::SeqCst) >= MOST_QUESTIONS {
             shared.questions.fetch_sub(usize::from(is_own), Ordering::SeqCst);
             return;

@@ -4,27 +4,47 @@
 //! descendants of this process, which adopts orphans (`PR_SET_CHILD_SUBREAPER`). It signals only children that it has not waited for, so no
 //! signal meets a number that is in use again.
 
+use super::message::{Question, peer, receive};
 use super::{PAUSE, Place};
 use crate::lab::death::signal_name;
 use crate::lab::run_processes::children;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait};
 use std::fs::File;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Signals that ask for an end: this process sends the first one, a terminal the others.
+const ENDS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 /// How long a target that was asked to end has, before it gets SIGKILL.
 const ENDING: Duration = Duration::from_secs(5);
 /// How long the processes that the target started may take to end after SIGKILL.
 const CLEANING: Duration = Duration::from_secs(5);
+
+/// How long who has connected may take to ask for the target's end.
+const ASKING: Duration = Duration::from_secs(1);
 
 /// A name that this process has taken. See the module documentation.
 #[derive(Debug)]
 pub struct Watch {
     place: Place,
     name: String,
-    file: File,
+    /// Until it is given back.
+    file: Option<File>,
+    listener: UnixListener,
+}
+
+/// How a target ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// As asked, or by itself as it should.
+    AsAsked,
+    /// As in "ended by SIGSEGV".
+    Otherwise(String),
+    /// It has said why it cannot start.
+    BeforeItStarted,
 }
 
 impl Watch {
@@ -33,31 +53,44 @@ impl Watch {
     /// # Errors
     /// The system's.
     pub fn begin(place: &Place, name: &str) -> io::Result<Option<Watch>> {
-        let file = place.take(name)?;
-        Ok(file.map(|file| Watch { place: place.clone(), name: name.to_owned(), file }))
+        let taken = place.take(name)?;
+        Ok(taken.map(|(file, listener)| Watch {
+            place: place.clone(),
+            name: name.to_owned(),
+            file: Some(file),
+            listener,
+        }))
     }
 
     /// Starts the target as a child, waits for its end, and ends what it has started. Ends the target, too, as soon as `ends` is set.
-    /// Returns how it ended, if it was not asked for that or left something.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Option<String>> {
+    pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Ended> {
         set_child_subreaper(Some(getpid()))?;
         let target = Pid::from_child(&command.spawn()?);
-        let status = wait_for(target, ends)?;
-        // One that ends as it should removes its socket.
+        let (status, is_killed) = self.wait_for(target, ends)?;
         let is_asked = ends.load(Ordering::SeqCst);
-        let is_ordinary = is_asked || status.exit_status() == Some(0) && !self.place.socket(&self.name).exists();
+        let is_ordinary = match status.terminating_signal() {
+            // One whose program has been replaced has no handler for them.
+            Some(signal) => is_asked && ENDS.iter().any(|one| one.as_raw() == signal),
+            // One that ends by itself as it should removes its socket.
+            None => status.exit_status() == Some(0) && (is_asked || !self.place.socket(&self.name).exists()),
+        };
         let left = end_children();
         if is_ordinary && left.is_empty() {
-            return Ok(None);
+            return Ok(Ended::AsAsked);
+        }
+        // From its start on, only this process removes its channel.
+        if status.exit_status().is_some() && left.is_empty() && !self.place.channel(&self.name).exists() {
+            return Ok(Ended::BeforeItStarted);
         }
         let how = match status.terminating_signal() {
+            Some(_) if is_killed => "by SIGKILL: it did not end by itself, and was killed".to_owned(),
             Some(signal) => format!("by {}", signal_name(signal)),
             None => format!("with exit code {}", status.exit_status().unwrap_or_default()),
         };
-        Ok(Some(if left.is_empty() {
+        Ok(Ended::Otherwise(if left.is_empty() {
             how
         } else {
             format!("{how}; what it started cannot be ended: {}", left.join(", "))
@@ -68,33 +101,57 @@ impl Watch {
     ///
     /// # Errors
     /// The system's.
-    pub fn end(self, how: Option<&str>) -> io::Result<()> {
-        self.place.give_back(&self.name, self.file, how)
+    pub fn end(mut self, how: Option<&str>) -> io::Result<()> {
+        self.give_back(how)
+    }
+
+    fn give_back(&mut self, how: Option<&str>) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), |file| self.place.give_back(&self.name, file, how))
+    }
+
+    /// How the target has ended, and whether this process had to kill it.
+    fn wait_for(&self, target: Pid, ends: &AtomicBool) -> io::Result<(WaitStatus, bool)> {
+        let mut asked = None;
+        let mut is_killed = false;
+        loop {
+            // Others are orphans of the target.
+            match wait(WaitOptions::NOHANG)? {
+                Some((process, status)) if process == target => return Ok((status, is_killed)),
+                Some(_) => continue,
+                None => std::thread::sleep(PAUSE),
+            }
+            if !ends.load(Ordering::SeqCst) && !self.is_asked() {
+                continue;
+            }
+            ends.store(true, Ordering::SeqCst);
+            let signals: &[Signal] = match asked {
+                None => &[Signal::TERM, Signal::CONT],
+                Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
+                Some(_) => &[],
+            };
+            is_killed = signals == [Signal::KILL];
+            asked = asked.or(Some(Instant::now()));
+            for signal in signals {
+                // If it has become another user's, nothing but its own end helps.
+                let _ = kill_process(target, *signal);
+            }
+        }
+    }
+
+    /// Whether somebody asks through the socket for the target's end.
+    fn is_asked(&self) -> bool {
+        let question = self.listener.accept().and_then(|(mut stream, _)| {
+            peer(&stream)?;
+            receive(&mut stream, ASKING)
+        });
+        matches!(question, Ok(Question::Stop))
     }
 }
 
-fn wait_for(target: Pid, ends: &AtomicBool) -> io::Result<WaitStatus> {
-    let mut asked = None;
-    loop {
-        // Others are orphans of the target.
-        match wait(WaitOptions::NOHANG)? {
-            Some((process, status)) if process == target => return Ok(status),
-            Some(_) => continue,
-            None => std::thread::sleep(PAUSE),
-        }
-        if !ends.load(Ordering::SeqCst) {
-            continue;
-        }
-        let signals: &[Signal] = match asked {
-            None => &[Signal::TERM, Signal::CONT],
-            Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
-            Some(_) => &[],
-        };
-        asked = asked.or(Some(Instant::now()));
-        for signal in signals {
-            // If it has become another user's, nothing but its own end helps.
-            let _ = kill_process(target, *signal);
-        }
+impl Drop for Watch {
+    /// Without [`Watch::end`], the target has not started.
+    fn drop(&mut self) {
+        let _ = self.give_back(None);
     }
 }
 
@@ -117,7 +174,9 @@ fn end_children() -> Vec<String> {
             return Vec::new();
         }
         if Instant::now() >= deadline {
-            return children().iter().map(|child| format!("process {child}")).collect();
+            let left: Vec<String> = children().iter().map(|child| format!("process {child}")).collect();
+            // The kernel may not list them.
+            return if left.is_empty() { vec!["processes that /proc does not list".to_owned()] } else { left };
         }
         std::thread::sleep(PAUSE);
     }

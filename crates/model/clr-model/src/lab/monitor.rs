@@ -504,7 +504,6 @@ impl Monitor {
         if name == SHUTDOWN {
             self.writer.write(&Line::ShutsDown);
         }
-        system::die_with_laboratory();
         let task = schedule::current();
         let blocked = system::blocked_signals();
         let called = Called { name, since: Instant::now(), thread: threads::this_thread(), blocked };

@@ -4,7 +4,7 @@ use super::backtrace;
 use super::limits;
 use super::page::{CRASH, Crash, HANG};
 use super::shared_memory::SharedMemory;
-use crate::schedule;
+use crate::schedule::{self, threads};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -221,7 +221,7 @@ pub fn prepare(page: SharedMemory) {
     );
     // SAFETY: takes plain numbers; reads and writes no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
-    die_with_laboratory();
+    threads::end_with_parent();
     for signal in CRASHES {
         // SAFETY: all-zero is a valid value of this plain struct.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -230,12 +230,6 @@ pub fn prepare(page: SharedMemory) {
         // SAFETY: a handler with this signature, which is async-signal-safe.
         unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
-}
-
-/// SIGKILL for the process when the laboratory ends. Each thread has its own setting, and a thread that becomes another program keeps it.
-pub fn die_with_laboratory() {
-    // SAFETY: takes plain numbers; reads and writes no memory.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 /// Records where the library is mapped.

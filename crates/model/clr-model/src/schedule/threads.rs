@@ -15,6 +15,7 @@
 
 use super::answer::Answer;
 use super::{Random, Task};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::unix::thread::JoinHandleExt;
@@ -182,6 +183,7 @@ impl OsThreads {
         let begun = answer.clone();
         // Without a name, since threads that a profiler starts on it would inherit it.
         let started = std::thread::Builder::new().spawn(move || {
+            also_end_with_parent();
             let task = self.current();
             self.join_in();
             self.of_tasks.lock().expect("no panic while locked").push((task, this_thread()));
@@ -285,6 +287,23 @@ fn number_of(thread: &JoinHandle<()>) -> u32 {
     // SAFETY: the thread has not been joined, and the place for the number is a local.
     unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
     (!(clock >> 3)).cast_unsigned()
+}
+
+/// Whether the process ends with its parent.
+static ENDS_WITH_PARENT: AtomicBool = AtomicBool::new(false);
+
+/// SIGKILL for this process when its parent ends.
+pub fn end_with_parent() {
+    ENDS_WITH_PARENT.store(true, Ordering::SeqCst);
+    also_end_with_parent();
+}
+
+/// The same setting for this thread, if the process has it. A thread that becomes another program (exec) keeps only its own.
+pub fn also_end_with_parent() {
+    if ENDS_WITH_PARENT.load(Ordering::SeqCst) {
+        // The kernel takes every signal's number.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
 }
 
 /// The running thread's system thread ID.
