@@ -84,13 +84,13 @@ impl Trigger {
     fn of(given: Option<&str>, account: Account) -> Result<Trigger, Failure> {
         let place = place()?;
         let name = named_or_only(&place, given)?;
-        let missing = |_| match place.state_of(&name) {
-            Some(TargetState::Ended(how)) => Failure::ModelTargetEnded { name: name.clone(), how },
-            Some(TargetState::Watched(_)) => {
-                Failure::ModelTargetSilent { name: name.clone(), error: NO_SOCKET.to_owned() }
-            }
-            None => no_such_target(&place, &name),
-        };
+        match place.state_of(&name) {
+            // A process that it has started may still hold its socket.
+            Some(TargetState::Ended(how)) => return Err(Failure::ModelTargetEnded { name, how }),
+            Some(TargetState::Watched(_)) => {}
+            None => return Err(no_such_target(&place, &name)),
+        }
+        let missing = |_| Failure::ModelTargetSilent { name: name.clone(), error: NO_SOCKET.to_owned() };
         let client = Client::of(&place, &name, account).map_err(missing)?;
         Ok(Trigger { name, client, place })
     }

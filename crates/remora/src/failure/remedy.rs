@@ -191,7 +191,7 @@ impl Failure {
             Failure::NoTarget | Failure::NoSuchTarget { .. } => "start one with `remora model run`",
             Failure::TargetNotNamed { .. } => "give the name of one",
             Failure::ModelTargetEnded { .. } => {
-                "if it ended, the profiler may have crashed it: test the library with `remora lab`"
+                "if the profiler is the cause, `remora lab` finds it: test the library with that"
             }
             Failure::ModelTargetSilent { .. } => {
                 "let its process go on if something has stopped it (`remora model ps` has its number), or end it with `remora model stop`"

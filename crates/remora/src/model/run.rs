@@ -28,6 +28,8 @@ const WATCH: &str = "--watch";
 const WATCHED: &str = "--watched";
 /// Lines of a target's messages that are kept when it ends.
 const LAST_LINES: usize = 5;
+/// So much of each, characters.
+const LONGEST_LINE: usize = 300;
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -148,7 +150,8 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
     let (reader, _, stderr) = OutputReader::begin().map_err(failed)?;
     let ended = watch.run(command.stderr(stderr), &ends).map_err(failed)?;
     let said = reader.end().stderr;
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = said.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<String> = lines.map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" / ");
     let how = match ended {
         Ended::Otherwise(how) if last.is_empty() => Some(how),

@@ -130,10 +130,13 @@ impl Place {
     /// Notes how a target ended, or that there is nothing to tell. `file` is that of [`Place::take`].
     pub(super) fn give_back(&self, name: &str, file: File, how: Option<&str>) -> io::Result<()> {
         let _alone = self.lock()?;
+        if let Some(how) = how {
+            // First: nothing may be removed from a directory that has become read-only.
+            rewrite(&file, how)?;
+        }
         self.remove_sockets(name)?;
-        match how {
-            Some(how) => rewrite(&file, how)?,
-            None => std::fs::remove_file(self.file(name, WATCH))?,
+        if how.is_none() {
+            std::fs::remove_file(self.file(name, WATCH))?;
         }
         // Before the other lock: who finds out that the target has ended finds its name free.
         drop(file);
@@ -184,6 +187,7 @@ impl Place {
         match (text.parse(), lock_if_free(&file).ok()?) {
             (Ok(process), false) => Some(TargetState::Watched(process)),
             (Ok(_), true) => Some(TargetState::Ended(UNKNOWN.to_owned())),
+            (Err(_), _) if text.is_empty() => Some(TargetState::Ended(UNKNOWN.to_owned())),
             (Err(_), _) => Some(TargetState::Ended(text)),
         }
     }
@@ -208,9 +212,10 @@ fn lock_if_free(file: &File) -> io::Result<bool> {
     }
 }
 
+/// On a full disk there is room for it where the old text was.
 fn rewrite(file: &File, text: &str) -> io::Result<()> {
-    file.set_len(0)?;
-    file.write_all_at(text.as_bytes(), 0)
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
 }
 
 /// A file that is not there needs no removal.
