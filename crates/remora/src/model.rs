@@ -30,6 +30,8 @@ const ENDING: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(2);
 /// How often the channel is read until it has a text.
 const INTERVAL: Duration = Duration::from_millis(20);
+/// The time between two looks at a target that did not answer.
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// What a target without a socket may be.
 const NO_SOCKET: &str = "it starts or ends, or a profiler has replaced its program (exec)";
@@ -114,7 +116,8 @@ impl Trigger {
             if !is_watched || self.client.is_stopped() || is_late() {
                 break state;
             }
-            std::thread::sleep(INTERVAL);
+            // Each look is a connection, which a target that accepts nobody keeps.
+            std::thread::sleep(LOOKS);
         };
         let name = self.name.clone();
         match state {

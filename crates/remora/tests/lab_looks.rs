@@ -78,6 +78,12 @@ fn system_calls_that_others_or_threads_of_the_profiler_filter_are_not_seen() {
 }
 
 #[test]
+fn a_filter_in_a_process_that_has_one_already_is_no_other_finding() {
+    let result = LabResult::of(ran_in("filters-program", "denies-files", SEEDS));
+    assert_eq!((result.broken(), result.code), (Vec::new(), 4), "{}", result.stderr);
+}
+
+#[test]
 fn system_calls_of_the_program_that_the_profiler_filters_are_seen() {
     let ran = ran("filters-process");
     let seen = observations(&ran);

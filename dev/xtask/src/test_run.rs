@@ -10,8 +10,8 @@ use crate::{contract, debian, dist, musl, packages, process, targets};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Places for live tests. One of the end-to-end tests takes two (`.config/nextest.toml`): more than four of them would measure the machine.
-const LIVE_AT_A_TIME: &str = "8";
+/// Places for live tests. One of the end-to-end tests takes two (`.config/nextest.toml`): more than three of them would measure the machine.
+const LIVE_AT_A_TIME: &str = "6";
 
 /// The packages whose tests need live runtimes.
 const LIVE: [&str; 2] = ["remora-e2e", "remora-conformance"];

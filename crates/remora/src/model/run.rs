@@ -11,6 +11,7 @@ use remora_clr_model::desktop::{
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
+use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -18,6 +19,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Longest message of a target that did not start, bytes.
 const LONGEST_MESSAGE: u64 = 65_536;
@@ -30,6 +32,10 @@ const WATCHED: &str = "--watched";
 const LAST_LINES: usize = 5;
 /// So much of each, characters.
 const LONGEST_LINE: usize = 300;
+/// How long a target has to end after a signal: longer than the process that watches over it waits, which says more about it.
+const ENDING: Duration = Duration::from_secs(8);
+/// The time between two looks.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
@@ -90,6 +96,7 @@ fn ends() -> Result<Arc<AtomicBool>, Failure> {
 fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     let failed = |error: io::Error| Failure::Model(format!("the target cannot be started: {error}"));
     let ends = ends()?;
+    end_whatever_holds_it_up(&ends).map_err(failed)?;
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -104,6 +111,20 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     }
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
+}
+
+/// Ends this process by SIGKILL if it was asked to end by a signal, and does not. The process that watches over it may not know.
+fn end_whatever_holds_it_up(ends: &Arc<AtomicBool>) -> io::Result<()> {
+    let ends = ends.clone();
+    // Started before any library is loaded: later a thread may not get so far.
+    let waiting = std::thread::Builder::new().spawn(move || {
+        while !ends.load(Ordering::SeqCst) {
+            std::thread::sleep(INTERVAL);
+        }
+        std::thread::sleep(ENDING);
+        let _ = kill_process(getpid(), Signal::KILL);
+    });
+    waiting.map(drop)
 }
 
 /// If standard input is a pipe, the target ends when nobody holds its other end.

@@ -1,6 +1,6 @@
 //! The trigger process, and what its user asks of a target besides.
 
-use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told, peer, send};
+use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told, connect, is_there, peer, send};
 use super::remote_host::{self, Remote};
 use super::{Place, TRIGGERS, TargetState, is_name};
 use crate::differences::RuntimeVersion;
@@ -9,7 +9,6 @@ use corprof::HResult;
 use remora_clr_abi::Live;
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, ErrorKind};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +42,7 @@ impl Client {
     /// # Errors
     /// No target with this name runs.
     pub fn of(place: &Place, target: &str, account: Account) -> Result<Client, ClientError> {
-        if !is_name(target) || UnixStream::connect(place.socket(target)).is_err() {
+        if !is_name(target) || !is_there(&place.socket(target)) {
             return Err(ClientError::NoTarget);
         }
         let remote = Remote::of(place, target, account);
@@ -186,7 +185,7 @@ impl Client {
 
     /// Whether somebody listens at the target's socket.
     pub fn is_there(&self) -> bool {
-        UnixStream::connect(&self.remote.socket).is_ok()
+        is_there(&self.remote.socket)
     }
 
     /// A stopped target then has this time to go on, from now. Otherwise it has none.
@@ -241,7 +240,7 @@ pub fn stop(place: &Place, name: &str, patience: Duration) -> Result<Option<Stri
 
 /// Asks the process that watches over a target to end it.
 fn end_by_watcher(place: &Place, name: &str, goes_on: impl Fn() -> bool) -> io::Result<()> {
-    let mut stream = match UnixStream::connect(place.watcher(name)) {
+    let mut stream = match connect(&place.watcher(name)) {
         Err(_) if !goes_on() => return Ok(()),
         stream => stream?,
     };

@@ -2,12 +2,14 @@
 
 use crate::machine::Account;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, geteuid};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Largest message, bytes. The largest client data as JSON is a third of it.
@@ -153,6 +155,24 @@ pub(super) fn peer(stream: &UnixStream) -> io::Result<Option<Pid>> {
         return Err(ErrorKind::PermissionDenied.into());
     }
     Ok(Pid::from_raw(peer.pid))
+}
+
+/// Connects, and never waits for that: the queue of a target that accepts nobody may be full (`WouldBlock`).
+pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Whether somebody listens there.
+pub(super) fn is_there(path: &Path) -> bool {
+    match connect(path) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
 }
 
 /// Sends a message.

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Longest name of a target, bytes.
 const LONGEST_NAME: usize = 32;
@@ -38,11 +39,31 @@ pub struct Place {
 /// What is known about a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetState {
-    /// The process with this number watches over it. The number tells such processes apart. It may be from another PID namespace, so send it
-    /// no signal.
-    Watched(u32),
+    /// A process watches over it.
+    Watched(Watcher),
     /// How it ended, as in "ended by SIGSEGV".
     Ended(String),
+}
+
+/// The process that watches over a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watcher {
+    /// Its number, perhaps from another PID namespace: send it no signal.
+    pub process: u32,
+    /// When it took the name, nanoseconds since 1970: in two namespaces, numbers can be the same.
+    since: u64,
+}
+
+impl Watcher {
+    fn this() -> Watcher {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Watcher { process: std::process::id(), since: since.as_nanos() as u64 }
+    }
+
+    fn parse(text: &str) -> Option<Watcher> {
+        let (process, since) = text.split_once(' ')?;
+        Some(Watcher { process: process.parse().ok()?, since: since.parse().ok()? })
+    }
 }
 
 /// Why the directory cannot be used.
@@ -120,7 +141,8 @@ impl Place {
             self.remove_sockets(name)?;
             let listener = UnixListener::bind(self.watcher(name))?;
             listener.set_nonblocking(true)?;
-            rewrite(&file, &std::process::id().to_string())?;
+            let watcher = Watcher::this();
+            rewrite(&file, &format!("{} {}", watcher.process, watcher.since))?;
             Ok(listener)
         };
         let listener = listen().inspect_err(|_: &io::Error| _ = std::fs::remove_file(self.file(name, WATCH)))?;
@@ -130,13 +152,12 @@ impl Place {
     /// Notes how a target ended, or that there is nothing to tell. `file` is that of [`Place::take`].
     pub(super) fn give_back(&self, name: &str, file: File, how: Option<&str>) -> io::Result<()> {
         let _alone = self.lock()?;
+        // Nothing can be removed from a directory that has become read-only. What stays there does no harm.
         if let Some(how) = how {
-            // First: nothing may be removed from a directory that has become read-only.
             rewrite(&file, how)?;
-        }
-        self.remove_sockets(name)?;
-        if how.is_none() {
-            std::fs::remove_file(self.file(name, WATCH))?;
+            let _ = self.remove_sockets(name);
+        } else if self.remove_sockets(name).and_then(|()| std::fs::remove_file(self.file(name, WATCH))).is_err() {
+            rewrite(&file, "as asked")?;
         }
         // Before the other lock: who finds out that the target has ended finds its name free.
         drop(file);
@@ -184,11 +205,10 @@ impl Place {
         let mut text = Vec::new();
         (&file).take(LONGEST_WATCH).read_to_end(&mut text).ok()?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        match (text.parse(), lock_if_free(&file).ok()?) {
-            (Ok(process), false) => Some(TargetState::Watched(process)),
-            (Ok(_), true) => Some(TargetState::Ended(UNKNOWN.to_owned())),
-            (Err(_), _) if text.is_empty() => Some(TargetState::Ended(UNKNOWN.to_owned())),
-            (Err(_), _) => Some(TargetState::Ended(text)),
+        match (Watcher::parse(&text), lock_if_free(&file).ok()?) {
+            (Some(watcher), false) => Some(TargetState::Watched(watcher)),
+            (None, _) if !text.is_empty() => Some(TargetState::Ended(text)),
+            _ => Some(TargetState::Ended(UNKNOWN.to_owned())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The servers of the hosting interfaces in a trigger process. They ask the target, as mscoree does.
 
 use super::Place;
-use super::message::{Answer, AttachMessage, Question, peer, receive, send, wait_until};
+use super::message::{Answer, AttachMessage, Question, connect, peer, receive, send, wait_until};
 use crate::lab::proc_file::field;
 use crate::machine::Account;
 use corprof::HResult;
@@ -10,7 +10,6 @@ use remora_clr_abi::metahost::{AttachRequest, Fenced, MetaHost, Profiling, Runti
 use rustix::process::Pid;
 use std::any::Any;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +33,7 @@ impl Remote {
 
     /// Asks the target, which fails soon if that is stopped. An answer that takes `longer` by design gets that time in addition.
     pub(super) fn ask(&self, question: &Question, longer: Duration) -> io::Result<Answer> {
-        let mut stream = UnixStream::connect(&self.socket)?;
+        let mut stream = connect(&self.socket)?;
         let peer = peer(&stream)?;
         send(&mut stream, question, PATIENCE)?;
         let is_late = wait_until(&stream, self.stopped_until.unwrap_or_else(Instant::now)).is_err();
@@ -46,13 +45,13 @@ impl Remote {
 
     /// The process behind the socket, from the kernel: it need not answer. `None` if it runs in another PID namespace.
     pub(super) fn peer(&self) -> Option<Pid> {
-        let stream = UnixStream::connect(&self.socket).ok()?;
+        let stream = connect(&self.socket).ok()?;
         peer(&stream).ok()?
     }
 
     /// Whether the target answers within this time, whatever profilers do in it.
     pub(super) fn answers_within(&self, patience: Duration) -> bool {
-        let asked = UnixStream::connect(&self.socket).and_then(|mut stream| {
+        let asked = connect(&self.socket).and_then(|mut stream| {
             send(&mut stream, &Question::Channel, patience)?;
             receive::<Answer>(&mut stream, patience)
         });

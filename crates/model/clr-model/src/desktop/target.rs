@@ -107,7 +107,11 @@ impl Target {
         threads::end_with_parent();
         let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
         // The parent may have ended before.
-        if parent.map(TargetState::Watched) != place.state_of(&config.name) {
+        let is_watched = matches!(
+            place.state_of(&config.name),
+            Some(TargetState::Watched(watcher)) if Some(watcher.process) == parent
+        );
+        if !is_watched {
             return Err(io::Error::other("no process watches over it"));
         }
         let mut files = Files(vec![place.socket(&config.name), place.channel(&config.name)]);

@@ -14,8 +14,6 @@ const GO_ON: c_int = 0;
 const END: c_int = 5;
 /// What a frame of the laboratory's own program is called.
 pub const MODEL: &str = "the runtime model";
-/// What a frame outside of every mapping is called.
-const UNKNOWN: &str = "an unknown address";
 /// How the names of the C library's files begin: glibc's, and musl's, which is its linker.
 const C_LIBRARY: [&str; 4] = ["libc.so", "libc-", "libpthread", "ld-"];
 
@@ -128,11 +126,6 @@ pub fn is_of_model(page: &Page) -> bool {
     last.is_some_and(|last| last == MODEL) && called.iter().all(is_of_c_library)
 }
 
-/// Whether a frame is neither the model's nor the C library's: the profiler's, or of a library that it uses.
-pub fn is_of_profiler(frame: &str) -> bool {
-    frame != MODEL && frame != UNKNOWN && !C_LIBRARY.iter().any(|name| frame.starts_with(name))
-}
-
 /// Whether the crash hit an instruction that is mapped. True without a list of the mappings.
 pub fn is_mapped(page: &Page, instruction: u64) -> bool {
     let mappings = mappings(&page.mappings());
@@ -178,7 +171,7 @@ fn name(address: u64, library: (u64, u64), mappings: &Mappings) -> String {
         None if (library.0..library.1).contains(&address) => {
             format!("the unmapped library+{:#x}", address - library.0)
         }
-        None => UNKNOWN.to_owned(),
+        None => "an unknown address".to_owned(),
     }
 }
 

@@ -16,6 +16,9 @@ pub const LONGEST: Duration = Duration::from_secs(4);
 pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// The finding on a thread of the profiler's own.
 const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good: no thread of the program can begin or end. A dlopen, dlclose, constructor or destructor on it has not returned within 4 seconds";
+/// How often a thread that does not begin is looked at, and the time between two looks.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(10);
 
@@ -52,8 +55,8 @@ fn report_these(callbacks: Vec<(&'static str, u32)>) {
 
 /// A thread of this number does not begin. If it sleeps, another one holds a lock of the dynamic linker, which each thread needs when it
 /// begins. Otherwise the machine is too busy. `own` are the threads of the runtime's side.
-pub fn no_thread_begins(own: Vec<u32>, number: u32) {
-    if !sleeps(number) {
+pub fn no_thread_begins(own: Vec<u32>, number: u32, has_begun: &dyn Fn() -> bool) {
+    if !sleeps(number) || has_begun() {
         return;
     }
     let mut callbacks = monitor::callbacks_with_threads(LONGEST);
@@ -74,9 +77,19 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32) {
     monitor::end(true);
 }
 
-/// Whether a thread sleeps until somebody wakes it (state S in proc(5)). One that waits for a CPU or for a disk has another state.
+/// Whether a thread sleeps all the time (state S in proc(5)), and nobody wakes it. One that waits for a CPU or for a disk has another state.
 fn sleeps(thread: u32) -> bool {
-    field(&format!("/proc/self/task/{thread}/status"), "State:").is_some_and(|state| state.starts_with('S'))
+    let status = format!("/proc/self/task/{thread}/status");
+    let sleep = || {
+        let state = field(&status, "State:")?;
+        state.starts_with('S').then(|| field(&status, "voluntary_ctxt_switches:")).flatten()
+    };
+    let first = sleep();
+    let is_same = |_| {
+        std::thread::sleep(BETWEEN_LOOKS);
+        sleep() == first
+    };
+    first.is_some() && (0..LOOKS).all(is_same)
 }
 
 /// If a thread of the profiler holds a lock of the dynamic linker for good, this finds it: a new thread needs that lock.
@@ -142,7 +155,7 @@ mod tests {
                 while !ends.load(Ordering::SeqCst) {}
             });
             let busy = begun.recv().expect("it begins");
-            let is_taken_for_a_sleeper = (0..100).any(|_| sleeps(busy));
+            let is_taken_for_a_sleeper = (0..3).any(|_| sleeps(busy));
             ends.store(true, Ordering::SeqCst);
             drop(held);
             assert!(!is_taken_for_a_sleeper);

@@ -215,6 +215,7 @@ impl Laboratory<'_> {
         Ok(RunResult {
             runtime_version,
             seed,
+            library: order.library.rsplit('/').next().unwrap_or_default().to_owned(),
             lines,
             own_lines,
             hung,

@@ -4,12 +4,15 @@ use super::page::Line;
 use super::proc_file::field;
 use super::{limits, observer};
 use crate::schedule::threads::os_threads;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// The filters of a profiler, as one of the changes.
 pub const FILTERS: &str = "the system calls that threads may make (seccomp)";
+
+/// Why a file of /proc cannot be opened without any filter: it is elsewhere, or there is no descriptor or memory.
+const OTHER_CAUSES: [i32; 4] = [libc::ENOENT, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
 
 /// The state at an instant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -17,8 +20,8 @@ pub struct ProcessWide {
     folder: Option<String>,
     /// Device and number of the root directory.
     root: Option<(u64, u64)>,
-    /// Where new processes get their numbers. If it is another one, the process can start no thread.
-    namespace: Option<String>,
+    /// Where new processes of the runtime's threads get their numbers. In another one, a thread can start no thread.
+    namespaces: BTreeSet<String>,
     /// Real, effective and saved IDs of user and group.
     user: [[u32; 3]; 2],
     file_mask: Option<String>,
@@ -34,10 +37,14 @@ impl ProcessWide {
         let mut now = observer::look(|| ProcessWide {
             folder: fs::read_link("/proc/self/cwd").ok().map(|folder| folder.to_string_lossy().into_owned()),
             root: root(),
-            namespace: namespace(),
+            namespaces: own_threads().into_iter().filter_map(|thread| namespace(&of_thread(thread))).collect(),
             user: user(),
             file_mask: field("/proc/self/status", "Umask:"),
-            filters: own_threads().into_iter().filter_map(filters_of_thread).max().unwrap_or_else(has_filter),
+            filters: own_threads()
+                .into_iter()
+                .filter_map(|thread| filters(&format!("{}/status", of_thread(thread))))
+                .max()
+                .unwrap_or_else(filters_here),
             limits: BTreeMap::new(),
         })?;
         now.limits = limits;
@@ -51,8 +58,10 @@ impl ProcessWide {
 
     /// What the profiler has changed by now that a system call of the running thread may need. Takes no lock.
     pub fn barriers_now(&self) -> Vec<&'static str> {
-        let filters = filters("/proc/thread-self/status").unwrap_or_else(has_filter);
-        let now = ProcessWide { root: root(), namespace: namespace(), user: user(), filters, ..ProcessWide::default() };
+        let is_readable = fs::read_link("/proc/thread-self/ns/pid").is_ok();
+        let namespaces = namespace("/proc/thread-self").or(is_readable.then(String::new)).into_iter().collect();
+        let (root, user, filters) = (root(), user(), filters_here());
+        let now = ProcessWide { root, namespaces, user, filters, ..ProcessWide::default() };
         now.barriers(self)
     }
 
@@ -78,10 +87,7 @@ impl ProcessWide {
         let changes = [
             (differs(self.root, before.root), "the root directory (chroot)"),
             (self.user != before.user, "the user or group"),
-            (
-                differs(self.namespace.as_ref(), before.namespace.as_ref()),
-                "the PID namespace of new processes (unshare)",
-            ),
+            (!self.namespaces.is_subset(&before.namespaces), "the PID namespace of new processes (unshare)"),
             (self.filters > before.filters, FILTERS),
         ];
         changes.into_iter().filter(|(is_changed, _)| *is_changed).map(|(_, what)| what).collect()
@@ -119,8 +125,8 @@ fn own_threads() -> Vec<u32> {
     os_threads().map_or_else(Vec::new, |os_threads| os_threads.with_own_threads(<[u32]>::to_vec))
 }
 
-fn filters_of_thread(thread: u32) -> Option<u64> {
-    filters(&format!("/proc/self/task/{thread}/status"))
+fn of_thread(thread: u32) -> String {
+    format!("/proc/self/task/{thread}")
 }
 
 /// The number of filters of a thread, by its `status`. Kernels before 5.9 only say whether there are any.
@@ -128,10 +134,17 @@ pub fn filters(path: &str) -> Option<u64> {
     field(path, "Seccomp_filters:").or_else(|| field(path, "Seccomp:"))?.parse().ok()
 }
 
-/// A filter may forbid to read that. Then this is 1 if the running thread has any: those of a container stay the container's.
-fn has_filter() -> u64 {
+/// Those of the running thread. If a filter forbids to read that, it is a new one: before, it could be read.
+fn filters_here() -> u64 {
+    let status = "/proc/thread-self/status";
     // SAFETY: takes numbers only.
-    u64::from(unsafe { libc::prctl(libc::PR_GET_SECCOMP) } > 0)
+    let has_any = unsafe { libc::prctl(libc::PR_GET_SECCOMP) } > 0;
+    match fs::read_to_string(status) {
+        Ok(_) => filters(status).unwrap_or_default(),
+        Err(error) if OTHER_CAUSES.iter().any(|code| error.raw_os_error() == Some(*code)) => has_any.into(),
+        Err(_) if has_any => u64::MAX,
+        Err(_) => 0,
+    }
 }
 
 fn root() -> Option<(u64, u64)> {
@@ -139,12 +152,10 @@ fn root() -> Option<(u64, u64)> {
     Some((root.dev(), root.ino()))
 }
 
-/// Of the running thread. Empty if it is a new one, which has no process yet.
-fn namespace() -> Option<String> {
-    match fs::read_link("/proc/thread-self/ns/pid_for_children") {
-        Ok(namespace) => Some(namespace.to_string_lossy().into_owned()),
-        Err(_) => fs::read_link("/proc/thread-self/ns/pid").ok().map(|_| String::new()),
-    }
+/// Of a thread. `None` if the thread ends, or the namespace is a new one, which has no process yet.
+fn namespace(thread: &str) -> Option<String> {
+    let namespace = fs::read_link(format!("{thread}/ns/pid_for_children")).ok()?;
+    Some(namespace.to_string_lossy().into_owned())
 }
 
 fn user() -> [[u32; 3]; 2] {

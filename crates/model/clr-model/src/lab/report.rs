@@ -1,6 +1,5 @@
 //! Sums up the findings of all runs: a verdict for each clause.
 
-use super::backtrace;
 use super::clauses::{CLAUSES, CrashedRun, Finding, LoadMode, Observation, RefusedCall, Verdict};
 use super::death::AFTER_SHUTDOWN;
 use super::page::Line;
@@ -47,6 +46,8 @@ pub struct RunResult {
     pub runtime_version: RuntimeVersion,
     /// Its schedule.
     pub seed: u64,
+    /// The name of the profiler's file, as in its frames.
+    pub library: String,
     /// What was found.
     pub lines: Vec<Line>,
     /// The number of these lines that the run wrote. The others say how it died.
@@ -186,8 +187,9 @@ impl<'a> Sums<'a> {
             _ => None,
         };
         let frames = |event: &Event| {
-            let all = self.deaths.get(event).into_iter().flat_map(|ran| &ran.backtrace);
-            all.filter(|frame| backtrace::is_of_profiler(frame)).collect::<BTreeSet<_>>()
+            let Some(ran) = self.deaths.get(event) else { return BTreeSet::new() };
+            let of_library = format!("{}+", ran.library);
+            ran.backtrace.iter().filter(|frame| frame.starts_with(&of_library)).collect::<BTreeSet<_>>()
         };
         let placed = self.hangs.iter().filter(|event| place(event).is_some());
         let Some(first) = placed.clone().min_by_key(|event| place(event)) else { return };
@@ -262,6 +264,7 @@ mod tests {
         Ok(RunResult {
             runtime_version: RuntimeVersion::Core8,
             seed,
+            library: String::new(),
             lines: vec![Line::Broken { clause, callback, message }],
             own_lines: 0,
             hung: false,

@@ -28,6 +28,11 @@ impl<T> Answer<T> {
         self.0.1.notify_all();
     }
 
+    /// Whether it is there.
+    pub fn is_given(&self) -> bool {
+        self.0.0.lock().expect("no panic while locked").is_some()
+    }
+
     /// Takes it, or waits for it. `None` if it did not come in time.
     pub fn wait(&self, longest: Duration) -> Option<T> {
         let value = self.0.0.lock().expect("no panic while locked");

@@ -40,8 +40,9 @@ const TURNS: u32 = 80;
 /// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
 
-/// Called for a thread that does not begin, with the IDs of all threads of the runtime's side, and that of the thread.
-pub type StuckStart = fn(Vec<u32>, u32);
+/// Called for a thread that does not begin, with the IDs of all threads of the runtime's side, that of the thread, and whether it has begun
+/// meanwhile.
+pub type StuckStart = fn(Vec<u32>, u32, &dyn Fn() -> bool);
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -199,7 +200,9 @@ impl OsThreads {
                 return Ok(task);
             }
             if let Some(stuck) = self.stuck.get() {
-                stuck(self.own.lock().expect("no panic while locked").clone(), number_of(&started));
+                // Not locked any more during the call: the thread needs it when it begins.
+                let own = self.own.lock().expect("no panic while locked").clone();
+                stuck(own, number_of(&started), &|| answer.is_given());
             }
         }
     }
