@@ -193,7 +193,7 @@ impl Place {
         targets
     }
 
-    /// Until the answer is dropped, nobody else reads or changes what is known here: a lock on a removed file would mean nothing.
+    /// Until the answer is dropped, nobody else reads or changes these files. A lock on a file itself does not survive its removal.
     fn lock(&self) -> io::Result<OwnedFd> {
         let directory = open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         flock(&directory, FlockOperation::LockExclusive)?;

@@ -125,19 +125,12 @@ fn exception(page: &Page, stderr: &str) -> Option<Line> {
     let crash = crash(page).filter(|crash| crash.signal == libc::SIGABRT as u64)?;
     let left = stderr.contains(FOREIGN_EXCEPTION) || stderr.contains(TERMINATED);
     let (_, callback) = page.callbacks().into_iter().find(|(seat, _)| left && *seat == seat_of(crash))?;
-    let message = match callback.as_str() {
-        "dlopen" => {
-            "a constructor of the library threw an exception, which ends the process; catch all exceptions in it"
-                .to_owned()
-        }
-        "dlclose" => {
-            "a destructor of the library threw an exception, which ends the process; catch all exceptions in it"
-                .to_owned()
-        }
-        _ => format!(
-            "an exception left {callback}, which ends the process; catch all exceptions in it, and return an HRESULT"
-        ),
+    let (thrown, and_then) = match callback.as_str() {
+        "dlopen" => ("a constructor of the library threw an exception".to_owned(), ""),
+        "dlclose" => ("a destructor of the library threw an exception".to_owned(), ""),
+        _ => (format!("an exception left {callback}"), ", and return an HRESULT"),
     };
+    let message = format!("{thrown}, which ends the process; catch all exceptions in it{and_then}");
     Some(Line::Broken { clause: "MOD-01".into(), callback: Some(callback), message })
 }
 

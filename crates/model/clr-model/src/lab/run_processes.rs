@@ -1,8 +1,8 @@
 //! The processes of the runs and their descendants: none outlives its run.
 //!
 //! A profiler may move its run out of its group, start processes that leave theirs, or have a thread of the run traced. So the laboratory
-//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills each of its children that is neither a run nor in the group of
-//! one: a run may start siblings (CLONE_PARENT), and looks for them.
+//! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills its children, except other
+//! runs and the processes in their groups: a run may have started siblings (CLONE_PARENT), and looks for them.
 
 use super::proc_file::field;
 use super::process_wide::filters;

@@ -40,8 +40,7 @@ const TURNS: u32 = 80;
 /// The longest delay at a point, microseconds.
 const LONGEST_POINT: u64 = 60;
 
-/// Called for a thread that does not begin, with the IDs of all threads of the runtime's side, that of the thread, and whether it has begun
-/// meanwhile.
+/// Called if a thread does not begin. Gets the IDs of all threads of the runtime's side, the thread's ID, and whether it begins meanwhile.
 pub type StuckStart = fn(Vec<u32>, u32, &dyn Fn() -> bool);
 
 /// See the module documentation.
