@@ -334,14 +334,16 @@ fn mod_01_a_runtime_that_is_left_suspended_is_found_though_the_profiler_stays() 
 
 #[test]
 fn mod_01_a_crash_or_an_exit_is_a_finding_with_its_callback() {
-    for (fault, callback) in [
-        ("crashes", "ModuleLoadFinished"),
-        ("exits", "ModuleLoadFinished"),
-        ("crashes-on-load", "dlopen"),
-        ("exits-on-load", "dlopen"),
+    for (fault, callback, how) in [
+        ("crashes", "ModuleLoadFinished", "in the profiler's own code"),
+        ("exits", "ModuleLoadFinished", "ended by the profiler"),
+        ("crashes-on-load", "dlopen", "while its library was being loaded: in a constructor"),
+        ("exits-on-load", "dlopen", "ended by the profiler"),
     ] {
         let result = run_fault(fault);
         holds!(MOD_01 sim, result.breaks("MOD-01", callback) == Ok(()));
+        let broken = result.findings.iter().find(|finding| finding["verdict"] == "broken").expect("one");
+        assert!(text(broken, "message").contains(how), "{broken:#?}");
         result.made_all(4);
     }
 }

@@ -41,7 +41,7 @@ fn a_crash_has_its_frames_and_the_last_words_of_its_process() {
 }
 
 #[test]
-fn an_exit_has_no_frames_and_other_findings_have_no_crash() {
+fn an_end_without_exit_has_no_frames_and_other_findings_have_no_crash() {
     assert_eq!(only_broken(&run_fault("exits-on-load"))["crash"]["backtrace"], Value::Array(Vec::new()));
     assert_eq!(only_broken(&run_fault("enumerates-early"))["crash"], Value::Null);
 }

@@ -6,7 +6,7 @@ mod command;
 mod laboratory;
 
 use command::{Directory, Ran, is_root, remora};
-use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, text};
+use laboratory::{LabResult, SEEDS, broken_profilers, run_fault, run_fault_with, text};
 use remora_holds::holds;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -222,6 +222,19 @@ fn mod_01_who_renames_the_process_and_ends_it_has_started_no_other_program() {
     let result = run_fault("renames-process");
     let message = text(result.findings.iter().find(|one| one["verdict"] == "broken").expect("one"), "message");
     holds!(MOD_01 sim, message == "the process was ended by the profiler, with status 7");
+}
+
+#[test]
+fn mod_01_who_calls_exit_is_named_with_its_stack_and_not_a_callback_beside_it() {
+    let result = run_fault_with("exits-beside-another", &["--seeds", "12"]);
+    holds!(MOD_01 sim, result.broken() == [("MOD-01", "ModuleUnloadFinished")], "{:#?}", result.findings);
+    let finding = only_broken(&result);
+    assert_eq!(text(finding, "message"), "the process was ended by the profiler, with status 7");
+    let stack = finding["crash"]["backtrace"].as_array().expect("a stack");
+    assert!(
+        stack.iter().any(|frame| frame.as_str().is_some_and(|frame| frame.starts_with("exits-beside"))),
+        "{stack:?}"
+    );
 }
 
 #[test]

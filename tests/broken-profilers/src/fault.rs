@@ -208,6 +208,8 @@ faults! {
     RenamesProcess = "renames-process",
     /// Two callbacks never return. The first one blocks all signals.
     HangsTwice = "hangs-twice",
+    /// A callback calls `exit` while one of another thread runs.
+    ExitsBesideAnother = "exits-beside-another",
     /// It aborts just before it would request the detach, later than a run waits that expects no request.
     AbortsBeforeRequest = "aborts-before-request",
     /// It replaces the process with another program.

@@ -35,7 +35,7 @@ static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 /// For [`Fault::LeavesKey`]: a thread of the program has a value.
 static HAS_KEY: AtomicBool = AtomicBool::new(false);
 
-/// For [`Fault::HangsTwice`]: a thread hangs in ModuleLoadFinished.
+/// For [`Fault::HangsTwice`] and [`Fault::ExitsBesideAnother`]: a thread is in ModuleLoadFinished.
 static HANGS: AtomicBool = AtomicBool::new(false);
 
 /// In InitializeForAttach.
@@ -108,6 +108,7 @@ pub fn module_has_loaded() {
         // SAFETY: takes a number. It ends the process, which is the fault.
         Fault::RenamesProcess => unsafe { libc::_exit(7) },
         Fault::HangsTwice if !HANGS.load(Ordering::SeqCst) => hang_without_signals(),
+        Fault::ExitsBesideAnother if !HANGS.swap(true, Ordering::SeqCst) => std::thread::sleep(LONGEST),
         _ => {}
     }
 }
@@ -118,6 +119,10 @@ pub fn module_has_unloaded(info: *mut sys::ICorProfilerInfo) {
     const NOBODY: usize = 0x77;
     if fault() == Fault::HangsTwice && HANGS.load(Ordering::SeqCst) {
         never_return();
+    }
+    if fault() == Fault::ExitsBesideAnother && HANGS.load(Ordering::SeqCst) {
+        // SAFETY: takes a number. It ends the process, which is the fault.
+        unsafe { libc::exit(7) };
     }
     if fault() == Fault::AsksByOldForms {
         let (count, no) = (&mut 0_u32, 0);
@@ -138,7 +143,7 @@ pub fn may_ask() -> bool {
             HAS_CHILD.load(Ordering::SeqCst)
         }
         Fault::LeavesKey => HAS_KEY.load(Ordering::SeqCst),
-        Fault::HangsTwice => false,
+        Fault::HangsTwice | Fault::ExitsBesideAnother => false,
         _ => true,
     }
 }

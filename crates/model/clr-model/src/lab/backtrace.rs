@@ -1,8 +1,8 @@
-//! Where a run has crashed, or hangs: written by its signal handler, read after its death.
+//! Where a run has crashed, hangs, or was told to exit: written by its handlers, read after its death.
 //!
 //! The handler unwinds with the compiler's own library, which may wait for a lock that the crash holds. An alarm ends that.
 
-use super::page::{BACKTRACE, FRAMES, MAPS, MOST_MAPS, Page};
+use super::page::{BACKTRACE, Crash, FRAMES, MAPS, MOST_MAPS, Page};
 use super::shared_memory::SharedMemory;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -93,12 +93,14 @@ extern "C" fn step(context: *mut c_void, count: *mut c_void) -> c_int {
 
 /// The frames, innermost first, each as a file and an offset in it.
 pub fn frames(page: &Page) -> Vec<String> {
-    let Some(crash) = page.crash().or_else(|| page.hang()) else { return Vec::new() };
+    let Some(crash) = page.crash().or_else(|| page.hang()).or_else(|| page.exit()) else { return Vec::new() };
     let mappings = mappings(&page.mappings());
     let library = (crash.library_first, crash.library_end);
-    let mut frames = Vec::new();
-    for address in stack(page, crash.instruction) {
-        let frame = name(address, library, &mappings);
+    let stack = if crash.signal == Crash::EXITS { calls(&page.backtrace()) } else { stack(page, crash.instruction) };
+    let named = stack.into_iter().map(|address| name(address, library, &mappings));
+    let mut frames: Vec<String> = Vec::new();
+    // An exit's first frames are those of the function that records it.
+    for frame in named.skip_while(|frame| crash.signal == Crash::EXITS && frame == MODEL) {
         if frames.last() != Some(&frame) {
             frames.push(frame);
         }
@@ -114,8 +116,12 @@ fn stack(page: &Page, instruction: u64) -> Vec<u64> {
     let all = page.backtrace();
     // The first frames are those of the handler.
     let calls = all.iter().position(|address| *address == instruction).map_or(&[][..], |first| &all[first + 1..]);
-    // A return address: the call is before it.
-    std::iter::once(instruction).chain(calls.iter().map(|address| address.saturating_sub(1))).collect()
+    [vec![instruction], self::calls(calls)].concat()
+}
+
+/// Return addresses: the calls are before them.
+fn calls(addresses: &[u64]) -> Vec<u64> {
+    addresses.iter().map(|address| address.saturating_sub(1)).collect()
 }
 
 /// Whether the model itself, or what it called of the C library, has crashed. False if the stack does not show it.

@@ -19,6 +19,13 @@ pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's thre
 /// For a crash of a profiler's own thread that has asked for the detach.
 const AFTER_REQUEST: &str = "on the thread that had asked for the detach, after that was accepted; a likely cause: the thread used the profiler's object or Info, which may be gone when RequestProfilerDetach returns (DET-20), so copy what it needs to its stack before";
 
+/// For a crash outside the library's code.
+const ELSEWHERE: &str = "in what the profiler called or had changed";
+/// Where its code lies is known only when it is loaded.
+const WHILE_LOADED: &str = "while its library was being loaded: in a constructor, or in what that called";
+/// For what no thread of the runtime's side did.
+const ON_OWN_THREAD: &str = ", on a thread of the profiler's own";
+
 /// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
 const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
 /// Those of the C++ library, if no frame above the callback can be unwound.
@@ -40,8 +47,7 @@ pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     if stopped {
         let message =
             "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
-        let callback = seats.into_iter().next().map(|(_, callback)| callback);
-        return vec![Line::Broken { clause: "MOD-01".into(), callback, message }];
+        return vec![Line::Broken { clause: "MOD-01".into(), callback: only(&seats), message }];
     }
     let hung = seats.into_iter().map(|(_, callback)| Line::Hangs {
         clause: hang::clause(&callback).to_owned(),
@@ -100,7 +106,7 @@ pub fn of_time_limit(signal: i32, seconds: u64) -> Line {
 
 /// The profiler has replaced the process with another program.
 pub fn of_exec(page: &Page, program: &str) -> Line {
-    let callback = page.callbacks().into_iter().next().map(|(_, callback)| callback);
+    let callback = only(&page.callbacks());
     let message = format!(
         "the profiler replaced the process with another program (exec, {program}): start programs with fork and exec, or posix_spawn"
     );
@@ -159,8 +165,8 @@ fn has_broken(lines: &[Line], wanted: &str) -> bool {
 
 fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> Option<Line> {
     let seats = page.callbacks();
-    let callback = |seat: Option<usize>| {
-        let known = seats.iter().find(|(known, _)| seat.is_none_or(|seat| *known == seat));
+    let callback = |thread: Crash| {
+        let known = seats.iter().find(|(known, _)| *known == seat_of(thread));
         known.map(|(_, callback)| callback.clone())
     };
     // A run with a hanging callback kills itself.
@@ -175,16 +181,17 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> O
         return Some(Line::Broken { clause: "MOD-01".into(), callback: None, message: FORBIDDEN_CALL.into() });
     }
     if let Some(signal) = signal {
-        let seat = crash.map(seat_of);
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
         let signal = crash.map_or(signal, |crash| crash.signal as i32);
         // Which thread uses the open way is up to chance, and the cause is the same.
         let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY)
             && whence != AFTER_REQUEST;
-        let whose = if is_foreign { ", on a thread of the profiler's own" } else { "" };
+        let callback = crash.map_or_else(|| only(&seats), callback);
+        let whence = if whence == ELSEWHERE && callback.as_deref() == Some("dlopen") { WHILE_LOADED } else { whence };
+        let whose = if is_foreign { ON_OWN_THREAD } else { "" };
         let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
-        return Some(Line::Broken { clause: clause.into(), callback: callback(seat), message });
+        return Some(Line::Broken { clause: clause.into(), callback, message });
     }
     if is_done && status.success() {
         return None;
@@ -199,8 +206,17 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> O
         return Some(Line::Failed(format!("a run ended with status {code} before it began")));
     }
     let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
-    let message = format!("the process was ended by the profiler, with status {code}{hint}");
-    Some(Line::Broken { clause: "MOD-01".into(), callback: callback(None), message })
+    let exit = page.exit();
+    let whose = if exit.is_some_and(|exit| exit.own == 0) { ON_OWN_THREAD } else { "" };
+    let message = format!("the process was ended by the profiler, with status {code}{whose}{hint}");
+    let callback = exit.map_or_else(|| only(&seats), callback);
+    Some(Line::Broken { clause: "MOD-01".into(), callback, message })
+}
+
+/// The running callback, if no other one runs: it is not known which thread it was.
+fn only(seats: &[(usize, String)]) -> Option<String> {
+    let (_, first) = seats.first()?;
+    seats.iter().all(|(_, callback)| callback == first).then(|| first.clone())
 }
 
 /// The crash. A profiler with a reference of its own unmaps its library itself, and only the mappings at the crash show that.
@@ -229,7 +245,7 @@ fn place(crash: Option<Crash>, is_done: bool) -> (&'static str, &'static str) {
         Some(Crash { own: 0, asker: 1, .. }) => ("MOD-01", AFTER_REQUEST),
         _ if is_done => ("DET-17", "while it exited"),
         Some(Crash { place: Crash::IN_LIBRARY, .. }) => ("MOD-01", "in the profiler's own code"),
-        _ => ("MOD-01", "in what the profiler called or had changed"),
+        _ => ("MOD-01", ELSEWHERE),
     }
 }
 

@@ -227,6 +227,7 @@ pub(super) fn is_over() -> bool {
 pub fn end(hangs: bool) {
     let Some(monitor) = MONITOR.get() else { return };
     monitor.over.store(true, Ordering::SeqCst);
+    system::ends();
     monitor.writer.write(&Line::Done);
     if hangs {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
@@ -287,6 +288,12 @@ pub fn answered(slot: &'static str, answer: HResult) {
 /// Whether this run has broken a clause.
 pub fn has_broken(clause: &str) -> bool {
     MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(|(known, _)| known == clause))
+}
+
+/// Whether a finding on this clause begins with these words.
+pub(super) fn has_named(clause: &str, words: &str) -> bool {
+    let is_it = |(known, message): &(String, String)| known == clause && message.starts_with(words);
+    MONITOR.get().is_some_and(|monitor| monitor.lock().broken.iter().any(is_it))
 }
 
 /// The running thread calls into the profiler. A callback that an exception leaves is never over: the exception aborts the process, and

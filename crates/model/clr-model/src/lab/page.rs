@@ -21,6 +21,8 @@ const NAME: usize = 48;
 pub const CRASH: usize = 4096;
 /// Offset of the hang: a crash without a cause.
 pub const HANG: usize = 5120;
+/// Offset of the exit that the profiler asked for: a crash without a cause.
+pub const EXIT: usize = 5632;
 /// Offset of the crashed thread's frames: addresses, until a zero.
 pub const BACKTRACE: usize = 6144;
 /// The most frames.
@@ -156,6 +158,8 @@ impl Crash {
     pub const IN_LIBRARY: u64 = 1;
     /// Where the library's code was before its unload.
     pub const IN_UNMAPPED_LIBRARY: u64 = 2;
+    /// In the place of a signal: the thread called `exit`.
+    pub const EXITS: u64 = u64::MAX;
 }
 
 /// The laboratory's end.
@@ -206,6 +210,11 @@ impl Page {
     /// Where a thread hangs, if its stack is known.
     pub fn hang(&self) -> Option<Crash> {
         self.crash_at(HANG)
+    }
+
+    /// Where a thread called `exit`, if the run did not.
+    pub fn exit(&self) -> Option<Crash> {
+        self.crash_at(EXIT)
     }
 
     fn crash_at(&self, offset: usize) -> Option<Crash> {

@@ -116,6 +116,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
         sums.add(ran);
     }
     sums.drop_other_hangs_of_destructor();
+    sums.merge_deaths_without_callback();
     report.findings = sums.findings(mode);
     report.did_nothing = !sums.works && sums.exercised.contains(mode.clause_of_load());
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
@@ -201,6 +202,22 @@ impl<'a> Sums<'a> {
         }
     }
 
+    /// How a run died can be known without the callback that did it: then it counts for the one in which other runs died so.
+    fn merge_deaths_without_callback(&mut self) {
+        let unknown: Vec<Event> = self.deaths.keys().filter(|(_, callback, _)| callback.is_none()).copied().collect();
+        for event in unknown {
+            let is_same =
+                |(clause, callback, message): &&Event| callback.is_some() && (*clause, *message) == (event.0, event.2);
+            let [known] = self.deaths.keys().filter(is_same).copied().collect::<Vec<Event>>()[..] else { continue };
+            if let (Some(runs), Some(ran)) = (self.broken.remove(&event), self.deaths.remove(&event)) {
+                self.broken.entry(known).or_default().extend(runs);
+                self.deaths
+                    .entry(known)
+                    .and_modify(|first| *first = if ran.origin() < first.origin() { ran } else { *first });
+            }
+        }
+    }
+
     fn findings(&self, mode: LoadMode) -> Vec<Finding> {
         let mut findings = self.findings_of(&self.broken, Verdict::Broken);
         findings.extend(self.findings_of(&self.remarks, Verdict::Remark));
@@ -283,6 +300,24 @@ mod tests {
         let report = add_up(LoadMode::Attach, &[ran(0, Line::Exercised("MOD-01".into())), ran(1, unjudged)]);
         let of_clause = report.findings.iter().find(|finding| finding.clause == "MOD-01").expect("one");
         assert_eq!(of_clause.verdict, Verdict::NotExercised);
+    }
+
+    #[test]
+    fn a_death_without_a_known_callback_counts_for_the_only_known_one() {
+        let ran = |seed, callback: Option<&str>| {
+            let (clause, callback, message) = ("MOD-01".into(), callback.map(str::to_owned), "it ended".into());
+            crashed(seed, false).map(|ran| RunResult { lines: vec![Line::Broken { clause, callback, message }], ..ran })
+        };
+        let found = |all: &[Result<RunResult, String>]| -> Vec<(Option<String>, Option<u64>)> {
+            let findings = add_up(LoadMode::Attach, all).findings.into_iter();
+            let broken = findings.filter(|finding| finding.verdict == Verdict::Broken);
+            broken.map(|finding| (finding.callback, finding.runs)).collect()
+        };
+        let [one, other] = [Some("ThreadCreated"), Some("ThreadDestroyed")];
+        let known = Some("ThreadCreated".to_owned());
+        assert_eq!(found(&[ran(0, None), ran(1, one)]), [(known, Some(2))]);
+        assert_eq!(found(&[ran(0, None), ran(1, None)]), [(None, Some(2))]);
+        assert_eq!(found(&[ran(0, None), ran(1, one), ran(2, other)]).len(), 3);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::hang::{LONGEST, LONGEST_SHUTDOWN};
 use super::library_file::{self, LibraryFile};
 use super::page::{Line, PageWriter};
 use super::recorder::{self, Recorder};
-use super::{around, hang, leftovers, limits, monitor, process_wide, system};
+use super::{around, hang, leftovers, limits, monitor, process_wide, system, unload};
 use crate::application::{self, Interrupt};
 use crate::differences::RuntimeVersion;
 use crate::faults::Faults;
@@ -363,13 +363,9 @@ impl Run {
             monitor::broken("DET-14", &format!("the library is still mapped after its unload: {why}"));
         }
         if !until(LAST_INSTRUCTIONS, || monitor::leftovers().is_some_and(|left| left.is_empty())) {
-            for left in monitor::leftovers().unwrap_or_default() {
-                monitor::broken("DET-14", &format!("{} is still there after the unload", left.what));
-            }
+            monitor::leftovers().unwrap_or_default().iter().for_each(|left| is_left(&left.what));
         }
-        for kind in self.library.ways_in() {
-            monitor::broken("DET-14", &format!("{kind} is still there after the unload"));
-        }
+        self.library.ways_in().into_iter().for_each(is_left);
         if self.runtime.enumerators.count() > 0 {
             monitor::broken("DET-14", "an enumerator of the runtime's was never released");
         }
@@ -448,6 +444,16 @@ impl Run {
     fn mapped(&self) -> Option<bool> {
         library_file::range(&self.order.library).map(|range| range.is_some())
     }
+}
+
+/// It is still there. One cause can break both clauses: the profiler should have closed it before its request.
+fn is_left(what: &str) {
+    let same = if monitor::has_named(unload::CLAUSE, &format!("{what} was still there")) {
+        "; it is what DET-04 names"
+    } else {
+        ""
+    };
+    monitor::broken("DET-14", &format!("{what} is still there after the unload{same}"));
 }
 
 /// The message for a profiler that suspends the target for good.

@@ -2,7 +2,7 @@
 
 use super::backtrace;
 use super::limits;
-use super::page::{CRASH, Crash, HANG};
+use super::page::{CRASH, Crash, EXIT, HANG};
 use super::shared_memory::SharedMemory;
 use crate::schedule::{self, threads};
 use std::cell::Cell;
@@ -39,6 +39,8 @@ static UNMAPPED: AtomicBool = AtomicBool::new(false);
 static HANGS: AtomicBool = AtomicBool::new(false);
 /// It has written it.
 static HAS_STACK: AtomicBool = AtomicBool::new(false);
+/// The run itself ends, so its exit is not the profiler's.
+static ENDS: AtomicBool = AtomicBool::new(false);
 /// The longest time for that.
 const LONGEST_WALK: Duration = Duration::from_millis(500);
 
@@ -230,6 +232,13 @@ pub fn prepare(page: SharedMemory) {
         // SAFETY: a handler with this signature, which is async-signal-safe.
         unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
+    // SAFETY: a function with this signature, which stays as long as the process. Without memory for it, an exit has no stack.
+    unsafe { libc::atexit(exits) };
+}
+
+/// The run ends now.
+pub fn ends() {
+    ENDS.store(true, Ordering::SeqCst);
 }
 
 /// Records where the library is mapped.
@@ -283,6 +292,18 @@ extern "C" fn hangs(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void
         page.write(HANG, bytes_of(&hang));
         backtrace::walk();
         HAS_STACK.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Records which thread calls `exit`, and from where.
+extern "C" fn exits() {
+    let page = PAGE.get().filter(|page| page.is_own() && !page.is_over() && !ENDS.load(Ordering::SeqCst));
+    if let Some(page) = page {
+        let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
+        let (seat, own) = (schedule::current().0 as u64, u64::from(threads::is_own_thread()));
+        let exit = Crash { signal: Crash::EXITS, seat, own, library_first, library_end, ..Crash::default() };
+        page.write(EXIT, bytes_of(&exit));
+        backtrace::walk();
     }
 }
 

@@ -48,7 +48,7 @@ impl Runtime {
     /// ApplyMetaData: additions to a module's metadata stay.
     pub(super) fn apply_metadata(&self, profiler: &Profiler, module: ModuleId) -> HResult {
         if !self.lock().code.modules.contains_key(&module) {
-            return super::info::stale(self, "ApplyMetaData");
+            return super::info::stale(self, "module", "ApplyMetaData");
         }
         self.add_leftover(profiler, module.0, "metadata that was applied");
         HResult::S_OK
@@ -80,7 +80,7 @@ impl Runtime {
             let key = state.heap.at.get(&object.0).copied();
             key.map(|key| state.heap.add_handle(key, kind))
         };
-        let handle = handle.ok_or_else(|| super::info::stale(self, "CreateHandle"))?;
+        let handle = handle.ok_or_else(|| super::info::stale(self, "object", "CreateHandle"))?;
         self.add_leftover(profiler, handle, "a handle that was not destroyed");
         Ok(handle)
     }

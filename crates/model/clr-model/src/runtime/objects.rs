@@ -77,7 +77,7 @@ impl Server {
             let known = known.filter(|known| known.generation > 0 || !mutation::is("GCH-04"));
             known.map(|known| look(&state, known))
         };
-        seen.ok_or_else(|| stale(&runtime, what))
+        seen.ok_or_else(|| stale(&runtime, "object", what))
     }
 
     /// Looks up a class that must be alive when the call begins and when it is answered.
@@ -85,7 +85,7 @@ impl Server {
         if class == 0 {
             return Err(HResult::E_INVALIDARG);
         }
-        self.about(what, |runtime| facts_of(&runtime.lock(), ClassId(class)))
+        self.about("class", what, |runtime| facts_of(&runtime.lock(), ClassId(class)))
     }
 
     /// The address of a static field.

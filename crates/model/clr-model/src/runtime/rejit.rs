@@ -131,7 +131,7 @@ impl Runtime {
             return HResult::CORPROF_E_UNSUPPORTED_FOR_ATTACHING_PROFILER;
         }
         if !self.lock().code.modules.contains_key(&module) {
-            return super::info::stale(self, "SetILFunctionBody");
+            return super::info::stale(self, "module", "SetILFunctionBody");
         }
         profiler.lock().irreversible = true;
         HResult::S_OK
@@ -227,7 +227,7 @@ impl Runtime {
         };
         let id = function.map_or(0, |function| function.0);
         match (known, function) {
-            (None, _) => Err((0, super::info::stale(self, what))),
+            (None, _) => Err((0, super::info::stale(self, "module", what))),
             (Some((false, true)), _) => Err((0, HResult::CORPROF_E_DATAINCOMPLETE)),
             (Some((_, true)), _) if !mutation::is("RJT-01/2") => Err((id, HResult::CORPROF_E_FUNCTION_IS_COLLECTIBLE)),
             (_, None) => Err((0, HResult::E_INVALIDARG)),

@@ -44,7 +44,7 @@ impl Runtime {
             let frame = |ip: &u64| (*ip, state.code.function_at(*ip).filter(named));
             known.map(|known| known.stack.iter().rev().map(frame).collect::<Vec<_>>())
         };
-        let Some(frames) = frames else { return stale(self, "DoStackSnapshot") };
+        let Some(frames) = frames else { return stale(self, "thread", "DoStackSnapshot") };
         for (ip, function) in frames {
             let function = function.filter(|_| !mutation::is("GCH-06")).map_or(0, |function| function.0);
             // SAFETY: the caller guarantees the callback and its data; no registers were requested.
@@ -81,6 +81,6 @@ impl Server {
     pub(super) fn os_thread(&self, thread: usize) -> Result<u32, HResult> {
         let runtime = self.runtime()?;
         let known = runtime.lock().threads.known.get(&ThreadId(thread)).map(|known| known.os_thread);
-        known.ok_or_else(|| stale(&runtime, "GetThreadInfo"))
+        known.ok_or_else(|| stale(&runtime, "thread", "GetThreadInfo"))
     }
 }

@@ -15,6 +15,7 @@
 
 pub mod answer;
 mod chooser;
+mod signal_stack;
 pub mod threads;
 mod timeline;
 

@@ -14,6 +14,7 @@
 //! So the baton would order nothing of interest.
 
 use super::answer::Answer;
+use super::signal_stack::SignalStack;
 use super::{Random, Task};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::cell::{Cell, RefCell};
@@ -117,6 +118,8 @@ pub fn use_os_threads_at(seed: u64, compression: u32) -> &'static OsThreads {
     });
     os_threads.current();
     os_threads.join_in();
+    // This thread keeps it.
+    std::mem::forget(SignalStack::begin());
     os_threads
 }
 
@@ -184,6 +187,7 @@ impl OsThreads {
         // Without a name, since threads that a profiler starts on it would inherit it.
         let started = std::thread::Builder::new().spawn(move || {
             also_end_with_parent();
+            let _for_handlers = SignalStack::begin();
             let task = self.current();
             self.join_in();
             self.of_tasks.lock().expect("no panic while locked").push((task, this_thread()));

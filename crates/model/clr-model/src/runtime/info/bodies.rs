@@ -56,7 +56,7 @@ impl Server {
         look: impl Fn(&crate::runtime::code::Function) -> T,
     ) -> Result<T, HResult> {
         named(function)?;
-        self.about(what, |runtime| runtime.lock().code.functions.get(&FunctionId(function)).map(&look))
+        self.about("function", what, |runtime| runtime.lock().code.functions.get(&FunctionId(function)).map(&look))
     }
 }
 

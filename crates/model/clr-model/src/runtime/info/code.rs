@@ -17,7 +17,7 @@ impl Server {
     /// never existed.
     fn bodies_of(&self, function: usize, version: usize, what: &str) -> Result<Vec<u64>, HResult> {
         named(function)?;
-        self.about(what, |runtime| {
+        self.about("function", what, |runtime| {
             let state = runtime.lock();
             let known = state.code.functions.get(&FunctionId(function))?;
             Some(if known.is_compiled { state.bodies_of_version(FunctionId(function), version) } else { Vec::new() })
@@ -125,7 +125,7 @@ impl Server {
     pub(super) unsafe fn get_rejit_ids(&self, args: args::GetReJITIDs) -> Answer {
         invalid_if(args.functionId == 0 || args.pcReJitIds.is_null() || !has_place(args.cReJitIds, args.reJitIds))?;
         invalid_if(args.cReJitIds == 0 && self.runtime()?.differences().versions_need_room)?;
-        let versions = self.about("GetReJITIDs", |runtime| {
+        let versions = self.about("function", "GetReJITIDs", |runtime| {
             let state = runtime.lock();
             let function = FunctionId(args.functionId);
             state.code.functions.contains_key(&function).then(|| state.versions_of(function))

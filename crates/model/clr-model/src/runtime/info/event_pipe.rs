@@ -63,7 +63,9 @@ impl Server {
     pub(super) unsafe fn event_pipe_get_provider_info(&self, args: args::EventPipeGetProviderInfo) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.provider == 0 || !has_place(args.cchName, args.providerName))?;
-        let name = runtime.provider_name(args.provider).ok_or_else(|| stale(&runtime, "EventPipeGetProviderInfo"))?;
+        let name = runtime
+            .provider_name(args.provider)
+            .ok_or_else(|| stale(&runtime, "EventPipe provider", "EventPipeGetProviderInfo"))?;
         if (args.cchName as usize) <= name.encode_utf16().count() {
             write_answers! { args.pcchName => name.encode_utf16().count() as u32 + 1 }
             return Err(INSUFFICIENT_BUFFER);
@@ -80,14 +82,18 @@ impl Server {
         let parameters = unsafe { list(args.pParamDescs, args.cParamDescs) };
         invalid_if(parameters.iter().any(|parameter| parameter.r#type == OBJECT))?;
         let defined = Defined { provider: args.provider, id: args.eventID, version: args.eventVersion };
-        let event = runtime.define_event(defined).ok_or_else(|| stale(&runtime, "EventPipeDefineEvent"))?;
+        let event = runtime
+            .define_event(defined)
+            .ok_or_else(|| stale(&runtime, "EventPipe provider", "EventPipeDefineEvent"))?;
         answered! { args.pEvent => event }
     }
 
     pub(super) unsafe fn event_pipe_write_event(&self, args: args::EventPipeWriteEvent) -> Answer {
         let runtime = self.runtime()?;
         invalid_if(args.event == 0)?;
-        let defined = runtime.defined_event(args.event).ok_or_else(|| stale(&runtime, "EventPipeWriteEvent"))?;
+        let defined = runtime
+            .defined_event(args.event)
+            .ok_or_else(|| stale(&runtime, "EventPipe event", "EventPipeWriteEvent"))?;
         // SAFETY: the API requires a list that is null or has the stated length.
         let parts = unsafe { list(args.data, args.cData) };
         // SAFETY: the API requires parts that are null or have the stated length.

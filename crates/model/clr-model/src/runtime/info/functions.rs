@@ -25,7 +25,7 @@ impl Server {
     /// info_calls.rs).
     fn identified(&self, function: usize, what: &str) -> Result<(ModuleId, u32), HResult> {
         named(function)?;
-        let facts = self.about(what, |runtime| {
+        let facts = self.about("function", what, |runtime| {
             let state = runtime.lock();
             let function = state.code.functions.get(&FunctionId(function))?;
             let (module, token) = match function.module {

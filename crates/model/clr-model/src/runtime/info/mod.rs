@@ -100,12 +100,12 @@ impl Server {
         self.runtime.upgrade().ok_or(HResult::E_UNEXPECTED)
     }
 
-    /// Looks up an entity that must be alive when the call begins and when it is answered. A real runtime follows the id in between.
-    pub(super) fn about<T>(&self, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
+    /// Looks up an entity of a kind that must be alive when the call begins and when it is answered. A real runtime follows the id in between.
+    pub(super) fn about<T>(&self, kind: &str, what: &str, look: impl Fn(&Runtime) -> Option<T>) -> Result<T, HResult> {
         let runtime = self.runtime()?;
-        look(&runtime).ok_or_else(|| stale(&runtime, what))?;
+        look(&runtime).ok_or_else(|| stale(&runtime, kind, what))?;
         schedule::point();
-        look(&runtime).ok_or_else(|| stale(&runtime, what))
+        look(&runtime).ok_or_else(|| stale(&runtime, kind, what))
     }
 }
 
@@ -113,11 +113,14 @@ impl Server {
 /// since the call may wait for the unloading thread. Nanoseconds.
 const LONGEST_QUESTION: u64 = 400_000_000;
 
-pub(super) fn stale(runtime: &Runtime, what: &str) -> HResult {
+/// The answer to a call with an id of this kind that names nothing.
+pub(super) fn stale(runtime: &Runtime, kind: &str, call: &str) -> HResult {
     let is_excused = schedule::now() - runtime.call_begun() >= LONGEST_QUESTION;
     // A profiler without unload callbacks cannot know.
     if !is_excused && !runtime.has_lost_track() && !mutation::is("CAT-09") {
-        let what = format!("the runtime was asked about a stale id ({what}): an access violation");
+        let what = format!(
+            "the runtime was asked about a {kind} that is not there, or not any more ({call}): an access violation"
+        );
         runtime.faults.report("CAT-09", what);
     }
     HResult::E_INVALIDARG

@@ -34,7 +34,7 @@ impl Runtime {
 impl Server {
     fn about_module<T>(&self, module: usize, what: &str, look: impl Fn(&Module) -> T) -> Result<T, HResult> {
         named(module)?;
-        self.about(what, |runtime| runtime.lock().code.modules.get(&ModuleId(module)).map(&look))
+        self.about("module", what, |runtime| runtime.lock().code.modules.get(&ModuleId(module)).map(&look))
     }
 
     /// The module of an id, if it is loaded.
@@ -177,7 +177,7 @@ impl Server {
         let runtime = self.runtime()?;
         invalid_if(args.appDomainId == 0)?;
         if args.appDomainId != runtime.app_domain() {
-            return Err(stale(&runtime, "GetAppDomainInfo"));
+            return Err(stale(&runtime, "app domain", "GetAppDomainInfo"));
         }
         write_answers! { args.pProcessId => std::process::id() as usize }
         // SAFETY: the API requires a buffer that is null or has the stated room.

@@ -87,6 +87,6 @@ impl Server {
             let held = state.heap.handles.get(&(args.handle as usize));
             held.map(|(key, _)| state.heap.id_of(*key).unwrap_or_default())
         };
-        answered! { args.pObject => object.ok_or_else(|| stale(&runtime, "GetObjectIDFromHandle"))? }
+        answered! { args.pObject => object.ok_or_else(|| stale(&runtime, "handle", "GetObjectIDFromHandle"))? }
     }
 }

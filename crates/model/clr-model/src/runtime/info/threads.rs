@@ -13,7 +13,7 @@ impl Server {
             return runtime.this_thread().map(|this| this.0).ok_or(HResult::CORPROF_E_NOT_MANAGED_THREAD);
         }
         let is_known = runtime.lock().threads.known.contains_key(&ThreadId(thread));
-        if is_known { Ok(thread) } else { Err(stale(&runtime, what)) }
+        if is_known { Ok(thread) } else { Err(stale(&runtime, "thread", what)) }
     }
 
     pub(super) unsafe fn enum_threads(&self, args: args::EnumThreads) -> Answer {

@@ -154,7 +154,7 @@ impl Scope {
         let runtime = self.runtime()?;
         let read = runtime.lock().rows_of(self.module);
         let Opener::Dispenser(last) = &self.opener else {
-            return read.ok_or_else(|| info::stale(&runtime, "metadata"));
+            return read.ok_or_else(|| info::stale(&runtime, "module", "metadata"));
         };
         let mut last = last.lock().expect("no panic while locked");
         if read.is_some() {

@@ -93,7 +93,8 @@ impl MetadataServer for Scope {
         let runtime = self.runtime()?;
         let serial = {
             let mut state = runtime.lock();
-            let module = state.code.modules.get_mut(&self.module).ok_or_else(|| stale(&runtime, "metadata"))?;
+            let module =
+                state.code.modules.get_mut(&self.module).ok_or_else(|| stale(&runtime, "module", "metadata"))?;
             module.emitted += 1;
             module.emitted
         };
