@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::message::{Answer, AttachMessage, Question, connect, peer, receive, send, wait_until};
-use crate::lab::proc_file::field;
+use crate::lab::proc_file::state;
 use crate::machine::Account;
 use corprof::HResult;
 use remora_clr_abi::Slot;
@@ -70,7 +70,7 @@ impl Remote {
 
 /// Whether a signal has stopped the process.
 pub(super) fn is_stopped(process: Pid) -> bool {
-    field(&format!("/proc/{process}/status"), "State:").is_some_and(|state| state.starts_with('T'))
+    state(process) == Some('T')
 }
 
 /// One runtime, and the attach interface of its release.

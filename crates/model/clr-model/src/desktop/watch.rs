@@ -7,7 +7,7 @@
 use super::message::{Question, peer, receive};
 use super::{PAUSE, Place};
 use crate::lab::death::signal_name;
-use crate::lab::run_processes::children;
+use crate::lab::run_processes::{children, end_all};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait};
 use std::fs::File;
 use std::io;
@@ -20,8 +20,6 @@ use std::time::{Duration, Instant};
 const ENDS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 /// How long a target that was asked to end has, before it gets SIGKILL.
 const ENDING: Duration = Duration::from_secs(5);
-/// How long the processes that the target started may take to end after SIGKILL.
-const CLEANING: Duration = Duration::from_secs(5);
 
 /// How long who has connected may take to ask for the target's end.
 const ASKING: Duration = Duration::from_secs(1);
@@ -157,27 +155,18 @@ impl Drop for Watch {
 
 /// Returns the processes that have not ended.
 fn end_children() -> Vec<String> {
-    let deadline = Instant::now() + CLEANING;
-    loop {
-        for child in children().into_iter().filter_map(Pid::from_raw) {
-            let _ = kill_process(child, Signal::KILL);
+    let left = end_all(children);
+    let waited = loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            waited => break waited,
         }
-        // The children of those that have ended become children of this process.
-        let ended = loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => {}
-                ended => break ended,
-            }
-        };
-        if ended.is_err() {
-            // There is no child.
-            return Vec::new();
-        }
-        if Instant::now() >= deadline {
-            let left: Vec<String> = children().iter().map(|child| format!("process {child}")).collect();
-            // The kernel may not list them.
-            return if left.is_empty() { vec!["processes that /proc does not list".to_owned()] } else { left };
-        }
-        std::thread::sleep(PAUSE);
+    };
+    match waited {
+        // There is no child.
+        Err(_) => Vec::new(),
+        // The kernel may not list them.
+        Ok(_) if left.is_empty() => vec!["processes that /proc does not list".to_owned()],
+        Ok(_) => left.iter().map(|child| format!("process {child}")).collect(),
     }
 }
