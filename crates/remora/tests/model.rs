@@ -337,7 +337,7 @@ fn a_stopped_target_is_reported_within_the_time_out_and_can_be_ended() {
     assert!(message.starts_with(&format!("remora: the modelled target plain did not answer: {stopped}")), "{message}");
     assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(9), "{took:?}");
     assert!(targets.remora(&["ps"]).succeeds().contains(&stopped));
-    let message = targets.remora(&["log"]).fails(15);
+    let message = targets.remora(&["tell", "plain", "collect"]).fails(15);
     assert!(message.contains(&stopped), "{message}");
     targets.remora(&["stop", "plain"]).succeeds();
     targets.running[0].wait().expect("it has ended");

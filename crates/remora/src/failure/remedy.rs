@@ -191,7 +191,7 @@ impl Failure {
             Failure::NoTarget | Failure::NoSuchTarget { .. } => "start one with `remora model run`",
             Failure::TargetNotNamed { .. } => "give the name of one",
             Failure::ModelTargetEnded { .. } => {
-                "if the profiler is the cause, `remora lab` finds it: test the library with that"
+                "read `remora model log` and `remora model channel`, and test the profiler with `remora lab`"
             }
             Failure::ModelTargetSilent { .. } => {
                 "let its process go on if something has stopped it (`remora model ps` has its number), or end it with `remora model stop`"

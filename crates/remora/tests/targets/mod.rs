@@ -55,7 +55,7 @@ impl Targets {
     pub fn written_in_c(&self, body: &str) -> String {
         let (source, library) = (self.directory.path("profiler.c"), self.directory.path("profiler.so"));
         let text = format!(
-            "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint DllGetClassObject(void) {{ {body} return 0x80004005; }}\n"
+            "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/socket.h>\n#include <sys/un.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint DllGetClassObject(void) {{ {body} return 0x80004005; }}\n"
         );
         std::fs::write(&source, text).expect("written");
         let status = Command::new("cc").args(["-shared", "-fPIC", "-o", &library, &source]).status();

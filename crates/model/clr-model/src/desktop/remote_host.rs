@@ -52,7 +52,7 @@ impl Remote {
     /// Whether the target answers within this time, whatever profilers do in it.
     pub(super) fn answers_within(&self, patience: Duration) -> bool {
         let asked = connect(&self.socket).and_then(|mut stream| {
-            send(&mut stream, &Question::Channel, patience)?;
+            send(&mut stream, &Question::Attaching, patience)?;
             receive::<Answer>(&mut stream, patience)
         });
         asked.is_ok()
