@@ -10,9 +10,9 @@ use crate::args::model::{
 use crate::client_data;
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, ModelCause};
 use remora_clr_model::desktop::{
-    self, Client, ClientError, Guid, HResult, KeptLines, LoadedProfiler, LogLine, Place, TRIGGERS,
+    self, Client, ClientError, Guid, HResult, KeptLines, LoadedProfiler, LogLine, Place, PlaceError, TRIGGERS,
     TargetState, Told,
 };
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
@@ -191,7 +191,8 @@ fn stop(args: &OneTargetArgs) -> Result<(), Failure> {
 fn place() -> Result<Place, Failure> {
     let runtime_directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = runtime_directory.unwrap_or_else(std::env::temp_dir);
-    Place::under(&base).map_err(|error| Failure::Model(error.to_string()))
+    let unusable = |error: PlaceError| Failure::Model { message: error.to_string(), cause: ModelCause::Directory };
+    Place::under(&base).map_err(unusable)
 }
 
 fn ps(args: &ModelPsArgs) -> Result<(), Failure> {

@@ -242,7 +242,8 @@ fn a_target_that_cannot_start_is_not_listed() {
         // Processes of nobody else count.
         command.args(["--reuid=61234", "--regid=61234", "--clear-groups", "prlimit", processes, &program]);
         let message = Ran::of(command.args(["model", "run", "plain"]).env("XDG_RUNTIME_DIR", &open)).fails(2);
-        assert!(message.contains("cannot be started"), "{message}");
+        assert!(message.contains("cannot be started") && message.contains("`ulimit -u`"), "{message}");
+        assert!(!message.contains("XDG_RUNTIME_DIR"), "{message}");
         assert_eq!(targets.files(), 0, "{processes}");
     }
 }
@@ -403,7 +404,7 @@ fn a_directory_that_others_can_enter_is_refused() {
     let place = std::fs::read_dir(targets.directory.path("")).expect("the place").flatten().next().expect("one");
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
     let message = targets.remora(&["ps"]).fails(2);
-    assert!(message.contains("is not yours alone (mode 0700)"), "{message}");
+    assert!(message.contains("is not yours alone (mode 0700); set XDG_RUNTIME_DIR to "), "{message}");
 }
 
 #[test]

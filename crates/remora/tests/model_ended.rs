@@ -8,7 +8,8 @@ mod targets;
 use command::Ran;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
-use std::process::Command;
+use std::fs::File;
+use std::process::{Command, Stdio};
 use targets::{CLASS, Targets};
 
 /// Starts a target whose profilers find the path of its channel in a variable.
@@ -122,4 +123,18 @@ fn a_full_disk_loses_entries_and_stops_no_target() {
     let shown = ran.succeeds();
     assert!(shown.contains(&format!("\"lost\": \"{lost}\"")), "{shown}");
     assert!(shown.contains("A profiler could not be loaded") && shown.ends_with("plain has ended\n"), "{shown}");
+}
+
+#[test]
+fn a_target_ends_if_nobody_can_be_told_that_it_runs() {
+    let targets = Targets::new();
+    for how in [&["--background"][..], &[]] {
+        let mut command = targets.command(&[&["run", "plain"], how].concat());
+        let full = File::options().write(true).open("/dev/full").expect("there is one");
+        let child = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).spawn().expect("it starts");
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("standard output"), "{said}");
+        assert_eq!(targets.files(), 0, "{how:?}");
+    }
 }
