@@ -93,8 +93,10 @@ impl Place {
     pub fn event_log(&self, name: &str) -> KeptLines<LogLine> {
         let text = read(&self.event_log_file(name));
         let entries: Vec<Option<LogLine>> = text.lines.iter().map(|line| serde_json::from_str(line).ok()).collect();
-        let is_foreign = entries.contains(&None).then(|| "something else has changed the file".to_owned());
-        KeptLines { lines: entries.into_iter().flatten().collect(), lost: text.lost.or(is_foreign) }
+        // The last one may be half written.
+        let is_foreign = entries.iter().rev().skip(1).any(Option::is_none);
+        let lost = text.lost.or_else(|| is_foreign.then(|| "something else has changed the file".to_owned()));
+        KeptLines { lines: entries.into_iter().flatten().collect(), lost }
     }
 
     /// What profilers wrote to a target's channel.
@@ -155,6 +157,21 @@ mod tests {
         assert!(numbers[0] > 0 && numbers.len() == last + 1 - numbers[0], "{} from {}", numbers.len(), numbers[0]);
         assert_eq!(lost.as_deref(), Some("only the newest part is kept"));
         assert!(std::fs::metadata(folder.file()).expect("facts").len() <= (HEAD + MOST_TEXT) as u64);
+    }
+
+    #[test]
+    fn an_entry_that_is_half_written_is_not_shown_and_a_foreign_one_is_reported() {
+        let folder = Folder::new("half");
+        let place = Place::under(&folder.0).expect("its owner's alone");
+        let mut kept = KeptFile::create(&place.event_log_file("plain")).expect("created");
+        let entry =
+            r#"{"level":"Error","source":".NET Runtime","event_id":1022,"runtime":"v4.0.30319","text":"It failed."}"#;
+        kept.add(format!("{entry}\n{}", &entry[..20]).as_bytes());
+        let log = place.event_log("plain");
+        assert_eq!((log.lines.len(), log.lost), (1, None));
+        kept.add(format!("\n{entry}\n").as_bytes());
+        let log = place.event_log("plain");
+        assert_eq!((log.lines.len(), log.lost.as_deref()), (2, Some("something else has changed the file")));
     }
 
     #[test]
