@@ -42,6 +42,19 @@ impl fmt::Display for Cut {
     }
 }
 
+/// What `remora model` failed at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ModelCause {
+    /// The directory of the sockets.
+    Directory,
+    /// A limit of processes, memory or open files.
+    Limits,
+    /// This command cannot load libraries.
+    StaticBuild,
+    /// The message says all.
+    Other,
+}
+
 /// What a command ended before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
@@ -553,8 +566,13 @@ pub(crate) enum Failure {
     },
     /// `remora model` itself failed.
     #[strum(serialize = "model-failed")]
-    #[error("{0}")]
-    Model(String),
+    #[error("{message}")]
+    Model {
+        /// The message.
+        message: String,
+        /// What to change.
+        cause: ModelCause,
+    },
     /// The laboratory itself failed.
     #[strum(serialize = "lab-failed")]
     #[error("the lab failed: {0}; what it found until then is in the output")]

@@ -10,9 +10,10 @@ use crate::args::model::{
 use crate::client_data;
 use crate::console::{Page, line, note, out};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, ModelCause};
 use remora_clr_model::desktop::{
-    self, Client, ClientError, Guid, HResult, LoadedProfiler, LogLine, Place, TRIGGERS, TargetState, Told,
+    self, Client, ClientError, Guid, HResult, KeptLines, LoadedProfiler, LogLine, Place, PlaceError, TRIGGERS,
+    TargetState, Told,
 };
 use remora_clr_model::machine::{Account, AttachError, AttachOptions};
 use remora_terminal::Table;
@@ -49,8 +50,12 @@ struct RuntimeRow {
 
 /// The event log as JSON.
 #[derive(Debug, Serialize)]
-struct LogOutput<'a> {
-    entries: &'a [LogLine],
+struct LogOutput {
+    entries: Vec<LogLine>,
+    /// Why some are not among them.
+    lost: Option<String>,
+    /// How the target ended, if it did.
+    ended: Option<String>,
 }
 
 /// The list of targets as JSON.
@@ -186,7 +191,8 @@ fn stop(args: &OneTargetArgs) -> Result<(), Failure> {
 fn place() -> Result<Place, Failure> {
     let runtime_directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = runtime_directory.unwrap_or_else(std::env::temp_dir);
-    Place::under(&base).map_err(|error| Failure::Model(error.to_string()))
+    let unusable = |error: PlaceError| Failure::Model { message: error.to_string(), cause: ModelCause::Directory };
+    Place::under(&base).map_err(unusable)
 }
 
 fn ps(args: &ModelPsArgs) -> Result<(), Failure> {
@@ -314,15 +320,18 @@ fn client_data(given: Option<&str>, client: &Client) -> Result<Vec<u8>, Failure>
 }
 
 fn channel(args: &ChannelArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
+    let place = place()?;
+    let name = named_or_only(&place, args.target.target.as_deref())?;
     let deadline = Instant::now() + args.wait;
     let is_complete = |lines: &[String]| {
         args.until.as_ref().is_none_or(|wanted| lines.iter().any(|line| line.contains(wanted.as_str())))
     };
-    let lines = loop {
-        let (lines, _) = target.client.channel().map_err(|error| target.failed(error))?;
-        if is_complete(&lines) || Instant::now() >= deadline {
-            break lines;
+    let (ended, KeptLines { lines, lost }) = loop {
+        // Before its text: then that is complete.
+        let ended = how_it_ended(&place, &name)?;
+        let text = place.channel_text(&name);
+        if is_complete(&text.lines) || ended.is_some() || Instant::now() >= deadline {
+            break (ended, text);
         }
         std::thread::sleep(INTERVAL);
     };
@@ -330,8 +339,15 @@ fn channel(args: &ChannelArgs) -> Result<(), Failure> {
     lines.iter().for_each(|text| page += line(text));
     out(&page)?;
     match &args.until {
-        Some(wanted) if !is_complete(&lines) => Err(Failure::NotWritten { text: wanted.clone() }),
-        _ => Ok(()),
+        Some(wanted) if !is_complete(&lines) => {
+            note_rest(&name, lost.as_deref(), None);
+            let missing = Failure::NotWritten { text: wanted.clone() };
+            Err(ended.map_or(missing, |how| Failure::ModelTargetEnded { name, how }))
+        }
+        _ => {
+            note_rest(&name, lost.as_deref(), ended.as_deref());
+            Ok(())
+        }
     }
 }
 
@@ -371,19 +387,43 @@ fn tell(args: &TellArgs) -> Result<(), Failure> {
 }
 
 fn log(args: &LogArgs) -> Result<(), Failure> {
-    let target = Trigger::of(args.target.target.as_deref(), TRIGGERS[0].1)?;
-    let entries = target.client.log().map_err(|error| target.failed(error))?;
+    let place = place()?;
+    let name = named_or_only(&place, args.target.target.as_deref())?;
+    // Before the log: then that is complete.
+    let ended = how_it_ended(&place, &name)?;
+    let KeptLines { lines: entries, lost } = place.event_log(&name);
     if args.json {
-        return out(&Page::json(&LogOutput { entries: &entries }));
+        return out(&Page::json(&LogOutput { entries, lost, ended }));
     }
     if entries.is_empty() {
         note("the event log has no entry about profilers");
-        return Ok(());
+    } else {
+        let mut table = Table::new(&["level", "source", "event", "runtime", "text"]);
+        table.let_last_go_below();
+        for entry in entries {
+            table.row([entry.level, entry.source, entry.event_id.to_string(), entry.runtime, entry.text]);
+        }
+        out(&table.render())?;
     }
-    let mut table = Table::new(&["level", "source", "event", "runtime", "text"]);
-    table.let_last_go_below();
-    for entry in entries {
-        table.row([entry.level, entry.source, entry.event_id.to_string(), entry.runtime, entry.text]);
+    note_rest(&name, lost.as_deref(), ended.as_deref());
+    Ok(())
+}
+
+/// How a target ended. `None` if it runs.
+fn how_it_ended(place: &Place, name: &str) -> Result<Option<String>, Failure> {
+    match place.state_of(name) {
+        Some(TargetState::Ended(how)) => Ok(Some(how)),
+        Some(TargetState::Watched(_)) => Ok(None),
+        None => Err(no_such_target(place, name)),
     }
-    out(&table.render())
+}
+
+/// Below what a target has left: what is missing of it, and how the target ended.
+fn note_rest(name: &str, lost: Option<&str>, ended: Option<&str>) {
+    if let Some(why) = lost {
+        note(&format!("some of what {name} wrote is lost: {why}"));
+    }
+    if let Some(how) = ended {
+        note(&format!("{name} ended {how}"));
+    }
 }

@@ -2,105 +2,17 @@
 
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod command;
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod targets;
 
-use command::{Directory, Ran};
+use command::Ran;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// A class that the broken profilers do not look at.
-const CLASS: &str = "636F7270-726F-6600-6D6F-64756C650001";
-
-/// Targets that no other test sees. They end with it.
-struct Targets {
-    directory: Directory,
-    running: Vec<Child>,
-}
-
-impl Targets {
-    fn new() -> Targets {
-        Targets { directory: Directory::new(), running: Vec::new() }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_remora"));
-        command.arg("model").args(args).env("XDG_RUNTIME_DIR", self.directory.path(""));
-        command
-    }
-
-    fn remora(&self, args: &[&str]) -> Ran {
-        Ran::of(&mut self.command(args))
-    }
-
-    /// Starts a target, and waits until it is ready. Returns its process.
-    fn run(&mut self, args: &[&str]) -> Pid {
-        let command = self.command(&[&["run"], args].concat());
-        self.begin(command)
-    }
-
-    fn begin(&mut self, mut command: Command) -> Pid {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut ready).expect("it says so");
-        let (_, process) = ready.split_once(" runs as process ").unwrap_or_else(|| panic!("{ready}"));
-        let process = process.split(':').next().and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        self.running.push(child);
-        process.expect("its number")
-    }
-
-    fn attach(&self, target: &str, library: &str) -> Ran {
-        self.remora(&["attach", target, "--clsid", CLASS, "--library", library])
-    }
-
-    /// A library whose first export does this.
-    fn written_in_c(&self, body: &str) -> String {
-        let (source, library) = (self.directory.path("profiler.c"), self.directory.path("profiler.so"));
-        let text = format!(
-            "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nint DllGetClassObject(void) {{ {body} return 0x80004005; }}\n"
-        );
-        std::fs::write(&source, text).expect("written");
-        let status = Command::new("cc").args(["-shared", "-fPIC", "-o", &library, &source]).status();
-        assert!(status.expect("cc starts").success());
-        library
-    }
-
-    /// The files in the directory of the sockets.
-    fn files(&self) -> usize {
-        let place = std::fs::read_dir(self.directory.path("")).expect("the directory").flatten();
-        let place = place.map(|entry| entry.path()).find(|path| path.is_dir()).expect("the place");
-        std::fs::read_dir(place).expect("it can be read").count()
-    }
-
-    /// A library with one fault.
-    fn broken(&self, fault: &str) -> String {
-        let this = std::env::current_exe().expect("this program");
-        let beside: PathBuf = this.parent().expect("a folder").join("libremora_broken_profilers.so");
-        let library = self.directory.path(&format!("{fault}.so"));
-        std::fs::copy(beside, &library).expect("copied");
-        library
-    }
-}
-
-impl Drop for Targets {
-    fn drop(&mut self) {
-        for child in &mut self.running {
-            drop(child.stdin.take());
-            if matches!(child.try_wait(), Ok(None)) {
-                // Not waited for yet, so the number is still its own. It ends its target, whatever has become of that.
-                for signal in [Signal::TERM, Signal::CONT] {
-                    let _ = kill_process(Pid::from_child(child), signal);
-                }
-                let _ = child.wait();
-            }
-        }
-    }
-}
+use targets::{CLASS, Targets};
 
 #[test]
 fn a_profiler_finds_the_variables_of_its_target_by_getenv() {
@@ -330,7 +242,8 @@ fn a_target_that_cannot_start_is_not_listed() {
         // Processes of nobody else count.
         command.args(["--reuid=61234", "--regid=61234", "--clear-groups", "prlimit", processes, &program]);
         let message = Ran::of(command.args(["model", "run", "plain"]).env("XDG_RUNTIME_DIR", &open)).fails(2);
-        assert!(message.contains("cannot be started"), "{message}");
+        assert!(message.contains("cannot be started") && message.contains("`ulimit -u`"), "{message}");
+        assert!(!message.contains("XDG_RUNTIME_DIR"), "{message}");
         assert_eq!(targets.files(), 0, "{processes}");
     }
 }
@@ -425,7 +338,7 @@ fn a_stopped_target_is_reported_within_the_time_out_and_can_be_ended() {
     assert!(message.starts_with(&format!("remora: the modelled target plain did not answer: {stopped}")), "{message}");
     assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(9), "{took:?}");
     assert!(targets.remora(&["ps"]).succeeds().contains(&stopped));
-    let message = targets.remora(&["log"]).fails(15);
+    let message = targets.remora(&["tell", "plain", "collect"]).fails(15);
     assert!(message.contains(&stopped), "{message}");
     targets.remora(&["stop", "plain"]).succeeds();
     targets.running[0].wait().expect("it has ended");
@@ -491,7 +404,7 @@ fn a_directory_that_others_can_enter_is_refused() {
     let place = std::fs::read_dir(targets.directory.path("")).expect("the place").flatten().next().expect("one");
     std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).expect("set");
     let message = targets.remora(&["ps"]).fails(2);
-    assert!(message.contains("is not yours alone (mode 0700)"), "{message}");
+    assert!(message.contains("is not yours alone (mode 0700); set XDG_RUNTIME_DIR to "), "{message}");
 }
 
 #[test]

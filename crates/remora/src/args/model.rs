@@ -41,11 +41,11 @@ pub(crate) enum ModelCommand {
     Detach(ModelDetachArgs),
     /// Make something happen in a target
     Tell(TellArgs),
-    /// Show what profilers have written to a target's channel
+    /// Show what profilers have written to a target's channel, also when it has ended
     Channel(ChannelArgs),
-    /// Show a target's event log
+    /// Show a target's event log, also when it has ended
     Log(LogArgs),
-    /// End a target
+    /// End a target, and remove what it has left
     Stop(OneTargetArgs),
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct ModelDetachArgs {
 pub(crate) struct ChannelArgs {
     #[command(flatten)]
     pub(crate) target: OneTargetArgs,
-    /// Wait until a line contains this text
+    /// Wait until a line contains this text, or the target ends
     #[arg(long, value_name = "TEXT")]
     pub(crate) until: Option<String>,
     /// How long to wait for it

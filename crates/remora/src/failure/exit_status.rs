@@ -32,7 +32,7 @@ impl Failure {
             | Failure::TargetNotNamed { .. }
             | Failure::TargetExists { .. }
             | Failure::NoSuchRuntime { .. }
-            | Failure::Model(_) => Exit::Usage,
+            | Failure::Model { .. } => Exit::Usage,
             Failure::NoTarget | Failure::NoSuchTarget { .. } | Failure::ModelTargetEnded { .. } => Exit::NoProcess,
             Failure::ModelAttach { error, .. } => modelled_attach_exit(*error),
             Failure::NoChannel { .. } => Exit::Refused,

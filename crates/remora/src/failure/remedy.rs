@@ -1,6 +1,6 @@
 //! Remedies in words: the only module that knows which flag or command fixes which failure.
 
-use super::{Before, Failure};
+use super::{Before, Failure, ModelCause};
 use remora_attach::{ProfilerFix, Remedy};
 use remora_clr_model::desktop::HResult;
 use remora_clr_model::machine::AttachError;
@@ -191,7 +191,7 @@ impl Failure {
             Failure::NoTarget | Failure::NoSuchTarget { .. } => "start one with `remora model run`",
             Failure::TargetNotNamed { .. } => "give the name of one",
             Failure::ModelTargetEnded { .. } => {
-                "if the profiler is the cause, `remora lab` finds it: test the library with that"
+                "read `remora model log` and `remora model channel`, and test the profiler with `remora lab`"
             }
             Failure::ModelTargetSilent { .. } => {
                 "let its process go on if something has stopped it (`remora model ps` has its number), or end it with `remora model stop`"
@@ -203,7 +203,7 @@ impl Failure {
             }
             Failure::NotWritten { .. } => "attach one with {channel} in its --client-data, or wait longer with --wait",
             Failure::NotUnloaded { .. } => "the runtime looks again: wait with another `remora model detach`",
-            Failure::Model(_) => "set XDG_RUNTIME_DIR to a directory that only you can write to, if that is the cause",
+            Failure::Model { cause, .. } => return of_a_model(*cause),
             Failure::NoProcess => "start one, or run remora as root to see those of other users",
             Failure::NoneAttachable { .. } => {
                 "`remora ps` has the reason for each; run remora as their user or as root"
@@ -301,6 +301,19 @@ fn of_a_snapshot(error: &remora_heap_file::Error) -> Option<String> {
         Error::Graph(_) => "take the snapshot again, or one of a smaller process".to_owned(),
         Error::Read(_) => "copy it to a local disk".to_owned(),
         _ => return None,
+    })
+}
+
+fn of_a_model(cause: ModelCause) -> Option<&'static str> {
+    Some(match cause {
+        ModelCause::Directory => {
+            "set XDG_RUNTIME_DIR to a short path that only you can write to, on a disk with free space"
+        }
+        ModelCause::Limits => {
+            "raise the limit of processes, memory or open files (`ulimit -u`, `ulimit -v`, `ulimit -n`)"
+        }
+        ModelCause::StaticBuild => "use a dynamically linked build, such as that of `cargo xtask dist`",
+        ModelCause::Other => return None,
     })
 }
 

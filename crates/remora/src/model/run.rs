@@ -1,16 +1,18 @@
 //! `remora model run`: this process watches over the target, its child, or starts a process that does.
 
+use super::STOPPING;
 use crate::args::model::{RunArgs, scenario_names};
 use crate::client_data::regular;
 use crate::console::{line, note, out};
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, ModelCause};
 use remora_clr_model::desktop::{
-    AppConfig, Ended, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
+    self, AppConfig, Ended, Place, SCENARIOS, Scenario, Target, TargetConfig, TargetState, Watch, is_name,
 };
 use remora_clr_model::lab::output::OutputReader;
 use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -49,7 +51,8 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     if cfg!(target_feature = "crt-static") {
-        return Err(Failure::Model("this remora is linked statically, and opens no libraries".to_owned()));
+        let message = "this remora is linked statically, and opens no libraries".to_owned();
+        return Err(Failure::Model { message, cause: ModelCause::StaticBuild });
     }
     let no_scenario = || Failure::NoSuchScenario { given: wanted.to_owned(), known: scenario_names() };
     let scenario = Scenario::by_name(wanted).ok_or_else(no_scenario)?;
@@ -64,7 +67,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
     }
     let configuration = args.config.as_deref().map(configuration).transpose()?;
     if args.background {
-        return in_background(&name);
+        return in_background(&place, &name);
     }
     if !args.watched {
         return watch_over(&place, &name, args.watch);
@@ -84,6 +87,18 @@ fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
     AppConfig::parse(&text).map_err(invalid)
 }
 
+/// The cause is `otherwise`, unless the error says more.
+fn cannot_start(what: &str, error: &io::Error, otherwise: ModelCause) -> Failure {
+    let cause = match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => ModelCause::Limits,
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::ROFS) => ModelCause::Directory,
+        Some(_) => otherwise,
+        // The model's own.
+        None => ModelCause::Other,
+    };
+    Failure::Model { message: format!("{what} cannot be started: {error}"), cause }
+}
+
 /// A flag that a signal sets which asks this process to end.
 fn ends() -> Result<Arc<AtomicBool>, Failure> {
     let ends = Arc::new(AtomicBool::new(false));
@@ -94,9 +109,8 @@ fn ends() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
-    let failed = |error: io::Error| Failure::Model(format!("the target cannot be started: {error}"));
     let ends = ends()?;
-    end_whatever_holds_it_up(&ends).map_err(failed)?;
+    end_whatever_holds_it_up(&ends).map_err(|error| cannot_start("the target", &error, ModelCause::Other))?;
     // A thread of the model that is lost would leave its callers waiting.
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -104,7 +118,8 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
         std::process::abort();
     }));
     let (name, description) = (config.name.clone(), config.scenario.description);
-    let target = Target::start(place, config).map_err(failed)?;
+    let target = Target::start(place, config);
+    let target = target.map_err(|error| cannot_start("the target", &error, ModelCause::Directory))?;
     out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
     if io::stderr().is_terminal() {
         note("it ends with Ctrl-C, or with `remora model stop`");
@@ -150,9 +165,10 @@ fn this_command(without: &str) -> io::Result<Command> {
 
 /// Starts the target as a child, and notes how it ends if nobody stopped it.
 fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Failure> {
-    let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
+    let failed = |error: io::Error| cannot_start(&format!("the target {name}"), &error, ModelCause::Other);
     let ends = ends()?;
-    let watch = Watch::begin(place, name).map_err(failed)?;
+    let in_directory = |error: io::Error| cannot_start(&format!("the target {name}"), &error, ModelCause::Directory);
+    let watch = Watch::begin(place, name).map_err(in_directory)?;
     let watch = watch.ok_or_else(|| Failure::TargetExists { name: name.to_owned() })?;
     let mut command = this_command(WATCH).map_err(failed)?;
     command.arg(WATCHED);
@@ -186,8 +202,8 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
 }
 
 /// Starts the same command as another process, and returns when its target is ready.
-fn in_background(name: &str) -> Result<Exit, Failure> {
-    let failed = |error: io::Error| Failure::Model(format!("the target {name} cannot be started: {error}"));
+fn in_background(place: &Place, name: &str) -> Result<Exit, Failure> {
+    let failed = |error: io::Error| cannot_start(&format!("the target {name}"), &error, ModelCause::Other);
     let mut command = this_command("--background").map_err(failed)?;
     command.arg(WATCH).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -202,8 +218,14 @@ fn in_background(name: &str) -> Result<Exit, Failure> {
             stderr.take(LONGEST_MESSAGE).read_to_string(&mut message).map_err(failed)?;
         }
         let message = message.trim().trim_start_matches("remora: ").to_owned();
-        return Err(Failure::Model(format!("the target {name} did not start: {message}")));
+        // With its own remedy.
+        let message = format!("the target {name} did not start: {message}");
+        return Err(Failure::Model { message, cause: ModelCause::Other });
     }
-    out(&line(ready.trim_end()))?;
+    if let Err(failure) = out(&line(ready.trim_end())) {
+        // A failed command leaves nothing running.
+        let _ = desktop::stop(place, name, STOPPING);
+        return Err(failure);
+    }
     Ok(Exit::Done)
 }

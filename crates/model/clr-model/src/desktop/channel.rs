@@ -2,111 +2,100 @@
 //!
 //! A trigger cannot detach a profiler: only the profiler itself can request that (seed 001). So every product has such a channel. This one
 //! suits the examples of `corprof`.
+//! It belongs to the process that watches over the target: what a profiler wrote just before it crashed is still read.
 
-use super::PAUSE;
-use rustix::event::{PollFd, PollFlags, poll};
-use std::io::{self, Read};
+use super::kept::{KeptFile, LARGEST_PIECE};
+use super::{PAUSE, Place};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, ErrorKind, Read as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// Connections at a time. Others are closed at once.
-const MOST_CONNECTIONS: usize = 16;
-/// Bytes that are kept of what profilers write. The rest is dropped.
-const MOST_TEXT: usize = 1 << 18;
+const MOST_CONNECTIONS: usize = 64;
+/// Most pieces that are read of each connection when the target has ended: the buffer of a socket, as an administrator may have set it.
+const MOST_LEFT: usize = 1024;
 
 /// See the module documentation.
-#[derive(Clone)]
-pub(super) struct Channel(Arc<Inner>);
-
-struct Inner {
+pub(super) struct Channel {
     listener: UnixListener,
-    state: Mutex<State>,
+    text: KeptFile,
+    connections: Vec<Connection>,
 }
 
-#[derive(Default)]
-struct State {
-    text: Vec<u8>,
-    /// The connections that have not been ended here, each with a number.
-    open: Vec<(usize, UnixStream)>,
-    accepted: usize,
+struct Connection {
+    stream: UnixStream,
+    is_hung_up: bool,
 }
 
 impl Channel {
-    /// Listens at a path.
-    pub(super) fn listen(path: &Path) -> io::Result<Channel> {
-        let listener = UnixListener::bind(path)?;
+    /// The channel of a target with this name.
+    pub(super) fn listen(place: &Place, name: &str) -> io::Result<Channel> {
+        let text = KeptFile::create(&place.channel_text_file(name))?;
+        let listener = UnixListener::bind(place.channel(name))?;
         listener.set_nonblocking(true)?;
-        let channel = Channel(Arc::new(Inner { listener, state: Mutex::default() }));
-        let accepting = channel.clone();
-        std::thread::Builder::new().spawn(move || {
-            loop {
-                let mut ready = [PollFd::new(&accepting.0.listener, PollFlags::IN)];
-                // Interrupted by a signal: there is only nothing to accept.
-                let _ = poll(&mut ready, None);
-                if !accepting.accept_all(&mut accepting.lock()) {
-                    std::thread::sleep(PAUSE);
-                }
-            }
-        })?;
-        Ok(channel)
+        Ok(Channel { listener, text, connections: Vec::new() })
     }
 
-    /// The lines so far, and the connected profilers.
-    pub(super) fn lines(&self) -> (Vec<String>, usize) {
-        let mut state = self.lock();
-        self.accept_all(&mut state);
-        let lines = String::from_utf8_lossy(&state.text).lines().map(str::to_owned).collect();
-        (lines, state.open.len())
+    /// Waits, and reads what profilers write meanwhile.
+    pub(super) fn wait(&mut self, longest: Duration) {
+        let longest = Timespec::try_from(longest).unwrap_or_default();
+        let streams = self.connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN));
+        let mut ready: Vec<PollFd<'_>> = streams.chain([PollFd::new(&self.listener, PollFlags::IN)]).collect();
+        // Interrupted by a signal: there is only nothing to read.
+        let _ = poll(&mut ready, Some(&longest));
+        self.accept();
+        self.read();
     }
 
     /// Hangs up. What the profilers still write is read. Returns the number of connections.
-    pub(super) fn hang_up(&self) -> usize {
-        let mut state = self.lock();
+    pub(super) fn hang_up(&mut self) -> usize {
         // A profiler that has just attached has connected, and may still wait to be accepted.
-        self.accept_all(&mut state);
-        let ended = std::mem::take(&mut state.open);
-        for (_, stream) in &ended {
+        self.accept();
+        let open = self.connections.iter_mut().filter(|connection| !connection.is_hung_up);
+        let hang_up = |connection: &mut Connection| {
+            connection.is_hung_up = true;
             // A profiler that has already gone needs no end.
-            let _ = stream.shutdown(Shutdown::Write);
-        }
-        ended.len()
+            let _ = connection.stream.shutdown(Shutdown::Write);
+        };
+        open.map(hang_up).count()
     }
 
-    /// False if the system cannot accept one, as with too many open files: the listener stays readable.
-    fn accept_all(&self, state: &mut State) -> bool {
+    /// Reads what profilers have left that have ended.
+    pub(super) fn end(mut self) {
+        self.accept();
+        (0..MOST_LEFT).take_while(|_| self.read()).count();
+    }
+
+    fn accept(&mut self) {
         loop {
-            match self.0.listener.accept() {
-                Ok((stream, _)) => self.begin(state, stream),
-                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    if self.connections.len() < MOST_CONNECTIONS && stream.set_nonblocking(true).is_ok() {
+                        self.connections.push(Connection { stream, is_hung_up: false });
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // Too many open files, for example: the listener stays readable.
+                Err(_) => return std::thread::sleep(PAUSE),
             }
         }
     }
 
-    /// Reads a connection on a thread of its own.
-    fn begin(&self, state: &mut State, stream: UnixStream) {
-        let readable = stream.set_nonblocking(false).and_then(|()| stream.try_clone());
-        let (Ok(mut reader), true) = (readable, state.open.len() < MOST_CONNECTIONS) else { return };
-        state.accepted += 1;
-        let number = state.accepted;
-        state.open.push((number, stream));
-        let channel = self.clone();
-        let reading = std::thread::Builder::new().spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                let text = &mut channel.lock().text;
-                let room = MOST_TEXT.saturating_sub(text.len());
-                text.extend(&buffer[..count.min(room)]);
+    /// A piece of each connection. False if there is nothing.
+    fn read(&mut self) -> bool {
+        let mut piece = vec![0; LARGEST_PIECE];
+        let mut has_read = false;
+        self.connections.retain_mut(|connection| match connection.stream.read(&mut piece) {
+            Ok(0) => false,
+            Ok(count) => {
+                has_read = true;
+                self.text.add(&piece[..count]);
+                true
             }
-            channel.lock().open.retain(|(open, _)| *open != number);
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         });
-        if reading.is_err() {
-            state.open.retain(|(open, _)| *open != number);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().expect("no panic while locked")
+        has_read
     }
 }

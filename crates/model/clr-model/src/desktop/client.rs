@@ -1,6 +1,6 @@
 //! The trigger process, and what its user asks of a target besides.
 
-use super::message::{Action, Answer, LoadedProfiler, LogLine, Question, Told, connect, is_there, peer, send};
+use super::message::{Action, Answer, LoadedProfiler, Question, Told, connect, is_there, peer, send};
 use super::remote_host::{self, Remote};
 use super::{Place, TRIGGERS, TargetState, is_name};
 use crate::differences::RuntimeVersion;
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Client {
     remote: Remote,
+    /// The process that watches over the target.
+    watcher: Remote,
     channel: PathBuf,
     live: Live,
 }
@@ -46,7 +48,8 @@ impl Client {
             return Err(ClientError::NoTarget);
         }
         let remote = Remote::of(place, target, account);
-        Ok(Client { remote, channel: place.channel(target), live: Live::default() })
+        let watcher = Remote { socket: place.watcher(target), ..remote.clone() };
+        Ok(Client { remote, watcher, channel: place.channel(target), live: Live::default() })
     }
 
     /// The path of the target's channel for profilers.
@@ -134,34 +137,12 @@ impl Client {
         }
     }
 
-    /// The event log.
-    ///
-    /// # Errors
-    /// The target ended.
-    pub fn log(&self) -> Result<Vec<LogLine>, ClientError> {
-        match self.ask(&Question::Log)? {
-            Answer::Log(lines) => Ok(lines),
-            _ => Err(unexpected()),
-        }
-    }
-
-    /// What profilers have written to the channel, and the number of connected ones.
-    ///
-    /// # Errors
-    /// The target ended.
-    pub fn channel(&self) -> Result<(Vec<String>, usize), ClientError> {
-        match self.ask(&Question::Channel)? {
-            Answer::Channel(lines, connected) => Ok((lines, connected)),
-            _ => Err(unexpected()),
-        }
-    }
-
     /// Hangs up the channel. Returns the number of connections that ended.
     ///
     /// # Errors
     /// The target ended.
     pub fn hang_up(&self) -> Result<usize, ClientError> {
-        match self.ask(&Question::HangUp)? {
+        match self.watcher.ask(&Question::HangUp, Duration::ZERO).map_err(ClientError::Broken)? {
             Answer::HungUp(count) => Ok(count),
             _ => Err(unexpected()),
         }

@@ -32,11 +32,7 @@ pub(super) enum Question {
     AttachFailure(Option<String>),
     /// Whether an attach waits or is under way.
     Attaching,
-    /// The event log.
-    Log,
-    /// What profilers have written to the channel.
-    Channel,
-    /// End the connections of profilers to the channel.
+    /// End the connections of profilers to the channel, for the process that watches over the target.
     HangUp,
     /// Something happens in the target.
     Act(Action),
@@ -87,9 +83,6 @@ pub(super) enum Answer {
     Profilers(Vec<LoadedProfiler>),
     AttachFailure(Option<String>),
     Attaching(bool),
-    Log(Vec<LogLine>),
-    /// The lines, and the connected profilers.
-    Channel(Vec<String>, usize),
     /// Connections that were ended.
     HungUp(usize),
     Told(Told),

@@ -16,6 +16,7 @@
 mod channel;
 mod client;
 mod configuration;
+mod kept;
 mod message;
 mod place;
 mod remote_host;
@@ -31,6 +32,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 
 pub use client::{Client, ClientError, stop};
 pub use configuration::{AppConfig, ConfigError};
+pub use kept::KeptLines;
 pub use message::{Action, LoadedProfiler, LogLine, Told};
 pub use place::{Place, PlaceError, TargetState, is_name};
 pub use scenario::{SCENARIOS, Scenario, TRIGGERS};

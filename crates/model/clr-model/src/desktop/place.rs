@@ -1,4 +1,4 @@
-//! The directory with the sockets of the targets. Only its owner may enter it, so nobody else reaches a target.
+//! The directory with the sockets of the targets, and what they leave. Only its owner may enter it, so nobody else reaches a target.
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, open};
 use rustix::io::Errno;
@@ -25,6 +25,10 @@ const CHANNEL: &str = "channel";
 const WATCH: &str = "watch";
 /// The end of the name of the socket of that process.
 const WATCHER: &str = "watcher";
+/// The end of the name of the file with the event log.
+const EVENT_LOG: &str = "log";
+/// The end of the name of the file with what profilers wrote to the channel.
+const CHANNEL_TEXT: &str = "text";
 /// Most bytes of that file that are read.
 const LONGEST_WATCH: u64 = 4096;
 /// How a target ended whose watching process was killed.
@@ -129,6 +133,16 @@ impl Place {
         self.file(name, WATCHER)
     }
 
+    /// The file with a target's event log.
+    pub(super) fn event_log_file(&self, name: &str) -> PathBuf {
+        self.file(name, EVENT_LOG)
+    }
+
+    /// The file with what profilers wrote to a target's channel.
+    pub(super) fn channel_text_file(&self, name: &str) -> PathBuf {
+        self.file(name, CHANNEL_TEXT)
+    }
+
     /// Takes a name for this process, which will watch over a target, and listens at its socket. `None` if another process does.
     pub(super) fn take(&self, name: &str) -> io::Result<Option<(File, UnixListener)>> {
         let _alone = self.lock()?;
@@ -138,7 +152,7 @@ impl Place {
             return Ok(None);
         }
         let listen = || {
-            self.remove_sockets(name)?;
+            self.remove_all_but_watch(name)?;
             let listener = UnixListener::bind(self.watcher(name))?;
             listener.set_nonblocking(true)?;
             let watcher = Watcher::this();
@@ -156,7 +170,7 @@ impl Place {
         if let Some(how) = how {
             rewrite(&file, how)?;
             let _ = self.remove_sockets(name);
-        } else if self.remove_sockets(name).and_then(|()| std::fs::remove_file(self.file(name, WATCH))).is_err() {
+        } else if self.remove_all_but_watch(name).and_then(|()| std::fs::remove_file(self.file(name, WATCH))).is_err() {
             rewrite(&file, "as asked")?;
         }
         // Before the other lock: who finds out that the target has ended finds its name free.
@@ -170,7 +184,7 @@ impl Place {
         if !matches!(self.read(name), Some(TargetState::Ended(_))) {
             return Ok(());
         }
-        self.remove_sockets(name)?;
+        self.remove_all_but_watch(name)?;
         std::fs::remove_file(self.file(name, WATCH))
     }
 
@@ -201,7 +215,7 @@ impl Place {
     }
 
     fn read(&self, name: &str) -> Option<TargetState> {
-        let file = File::open(self.file(name, WATCH)).ok()?;
+        let file = open_regular(&self.file(name, WATCH)).ok()?;
         let mut text = Vec::new();
         (&file).take(LONGEST_WATCH).read_to_end(&mut text).ok()?;
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -213,14 +227,28 @@ impl Place {
     }
 
     fn remove_sockets(&self, name: &str) -> io::Result<()> {
-        absent_is_fine(std::fs::remove_file(self.watcher(name)))?;
-        absent_is_fine(std::fs::remove_file(self.socket(name)))?;
-        absent_is_fine(std::fs::remove_file(self.channel(name)))
+        self.remove(name, &[WATCHER, SOCKET, CHANNEL])
+    }
+
+    fn remove_all_but_watch(&self, name: &str) -> io::Result<()> {
+        self.remove_sockets(name)?;
+        self.remove(name, &[EVENT_LOG, CHANNEL_TEXT])
+    }
+
+    fn remove(&self, name: &str, kinds: &[&str]) -> io::Result<()> {
+        kinds.iter().try_for_each(|kind| absent_is_fine(std::fs::remove_file(self.file(name, kind))))
     }
 
     fn file(&self, name: &str, kind: &str) -> PathBuf {
         self.path.join(format!("{name}.{kind}"))
     }
+}
+
+/// Opens a file that a profiler may have replaced: follows no link, and waits for no pipe.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 /// Whether the lock was free. The kernel frees it when its owner ends, however that ends.

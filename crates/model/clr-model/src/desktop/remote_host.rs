@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::message::{Answer, AttachMessage, Question, connect, peer, receive, send, wait_until};
-use crate::lab::proc_file::field;
+use crate::lab::proc_file::state;
 use crate::machine::Account;
 use corprof::HResult;
 use remora_clr_abi::Slot;
@@ -52,7 +52,7 @@ impl Remote {
     /// Whether the target answers within this time, whatever profilers do in it.
     pub(super) fn answers_within(&self, patience: Duration) -> bool {
         let asked = connect(&self.socket).and_then(|mut stream| {
-            send(&mut stream, &Question::Channel, patience)?;
+            send(&mut stream, &Question::Attaching, patience)?;
             receive::<Answer>(&mut stream, patience)
         });
         asked.is_ok()
@@ -70,7 +70,7 @@ impl Remote {
 
 /// Whether a signal has stopped the process.
 pub(super) fn is_stopped(process: Pid) -> bool {
-    field(&format!("/proc/{process}/status"), "State:").is_some_and(|state| state.starts_with('T'))
+    state(process) == Some('T')
 }
 
 /// One runtime, and the attach interface of its release.

@@ -1,14 +1,14 @@
 //! The target process: a machine with one process, its runtimes on threads of the system, and the server of its socket.
 
-use super::channel::Channel;
+use super::kept::KeptFile;
 use super::message::{Action, Answer, AttachMessage, LoadedProfiler, LogLine, Question, Told, peer, receive, send};
 use super::scenario::State;
 use super::{AppConfig, PAUSE, Place, Scenario, TargetState};
-use crate::differences::RuntimeVersion;
+use crate::differences::{Release, RuntimeVersion};
 use crate::faults::Faults;
 use crate::library::Library;
 use crate::machine::{Account, Build, File, HostingServer, Machine, Process, ProcessStart};
-use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Runtime, Status, give_the_heap_memory};
+use crate::runtime::{Called, EVENT_ID, EVENT_SOURCE, Entry, Runtime, Status, give_the_heap_memory};
 use crate::schedule::{self, threads};
 use crate::scripted::{self, Script};
 use corprof::{Guid, HResult};
@@ -30,8 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_QUESTIONS: usize = 64;
 /// Of these, questions that may wait for something in the target. The others, such as the one for its end, always find a place.
 const MOST_WAITING: usize = 16;
-/// Entries of the event log in an answer: the newest ones.
-const MOST_ENTRIES: usize = 1000;
 /// How often the server looks whether it shall end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
@@ -65,7 +63,7 @@ pub struct TargetConfig {
 pub struct Target {
     shared: Arc<Shared>,
     listener: UnixListener,
-    _files: Files,
+    files: Files,
 }
 
 /// What the threads of the server share.
@@ -73,7 +71,6 @@ struct Shared {
     machine: Arc<Machine>,
     process: Arc<Process>,
     scenario: &'static Scenario,
-    channel: Channel,
     /// The trigger's processes so far, one for each account.
     triggers: Mutex<Vec<Arc<Process>>>,
     questions: AtomicUsize,
@@ -83,7 +80,7 @@ struct Shared {
     _old: Arc<Library>,
 }
 
-/// The socket files, which go with the target.
+/// The files that go with the target.
 struct Files(Vec<PathBuf>);
 
 impl Drop for Files {
@@ -114,7 +111,7 @@ impl Target {
         if !is_watched {
             return Err(io::Error::other("no process watches over it"));
         }
-        let mut files = Files(vec![place.socket(&config.name), place.channel(&config.name)]);
+        let files = Files(vec![place.socket(&config.name), place.event_log_file(&config.name)]);
         threads::use_os_threads_at(SEED, config.speed.max(1));
         give_the_heap_memory();
         let environment = environment(&config);
@@ -122,18 +119,18 @@ impl Target {
             // SAFETY: the process's other threads do not read its environment, and no profiler is loaded yet.
             unsafe { std::env::set_var(name, value) };
         }
-        let channel = Channel::listen(&files.0[1])?;
-        let shared = Arc::new(Shared::begin(channel, &config, &environment));
+        let event_log = KeptFile::create(&files.0[1])?;
+        let shared = Arc::new(Shared::begin(event_log, &config, &environment));
         // Only now: who connects finds everything ready.
         let listener = UnixListener::bind(&files.0[0])?;
         listener.set_nonblocking(true)?;
-        // Whoever watches over the target removes the channel: with it, the target has started.
-        files.0.truncate(1);
-        Ok(Target { shared, listener, _files: files })
+        Ok(Target { shared, listener, files })
     }
 
     /// Answers until a trigger stops the target, or `ends` says so. Then the process's runtimes exit.
-    pub fn serve(self, ends: impl Fn() -> bool) {
+    pub fn serve(mut self, ends: impl Fn() -> bool) {
+        // Whoever watches over the target removes the event log: with it, the target has started.
+        self.files.0.truncate(1);
         while !self.shared.stops.load(Ordering::SeqCst) && !ends() {
             let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
             // Interrupted by a signal: `ends` knows.
@@ -157,7 +154,7 @@ impl Target {
 }
 
 impl Shared {
-    fn begin(channel: Channel, config: &TargetConfig, environment: &[(&str, &str)]) -> Shared {
+    fn begin(event_log: KeptFile, config: &TargetConfig, environment: &[(&str, &str)]) -> Shared {
         let scenario = config.scenario;
         let machine = Machine::new(RuntimeVersion::Desktop4, Arc::new(Faults::default()));
         machine.open_real_files();
@@ -172,11 +169,14 @@ impl Shared {
             environment,
             gc_mode: configuration.gc_mode(),
         });
+        let event_log = Mutex::new(event_log);
+        process.on_each_entry(move |release, entry| {
+            event_log.lock().expect("no panic while locked").add(&line_of(release, entry));
+        });
         let shared = Shared {
             machine,
             process,
             scenario,
-            channel,
             triggers: Mutex::default(),
             questions: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
@@ -233,12 +233,7 @@ impl Shared {
             Question::Profilers => Answer::Profilers(self.profilers()),
             Question::AttachFailure(path) => Answer::AttachFailure(self.attach_failure(path.as_deref())),
             Question::Attaching => Answer::Attaching(self.process.runtimes().iter().any(|one| one.is_attaching())),
-            Question::Log => Answer::Log(self.log()),
-            Question::Channel => {
-                let (lines, connected) = self.channel.lines();
-                Answer::Channel(lines, connected)
-            }
-            Question::HangUp => Answer::HungUp(self.channel.hang_up()),
+            Question::HangUp => Answer::Refused,
             Question::Act(action) => Answer::Told(self.act(action)),
             Question::Stop => {
                 self.stops.store(true, Ordering::SeqCst);
@@ -304,19 +299,6 @@ impl Shared {
         self.process.runtimes().iter().flat_map(of_one).collect()
     }
 
-    fn log(&self) -> Vec<LogLine> {
-        let line = |(release, entry): (crate::differences::Release, crate::runtime::Entry)| LogLine {
-            level: entry.level().to_owned(),
-            source: EVENT_SOURCE.to_owned(),
-            event_id: EVENT_ID,
-            runtime: release.to_string(),
-            text: entry.to_string(),
-        };
-        let entries = self.process.event_log();
-        let older = entries.len().saturating_sub(MOST_ENTRIES);
-        entries.into_iter().skip(older).map(line).collect()
-    }
-
     fn act(&self, action: Action) -> Told {
         let runtimes = self.process.runtimes();
         match action {
@@ -346,6 +328,20 @@ impl Shared {
         schedule::wait_until(None, || has_ended() || runtime.keeps_in_callback() || runtime.is_exiting());
         if has_ended() { Told::Done } else { Told::ThreadStays }
     }
+}
+
+/// An entry as a line of the event log's file.
+fn line_of(release: Release, entry: &Entry) -> Vec<u8> {
+    let line = LogLine {
+        level: entry.level().to_owned(),
+        source: EVENT_SOURCE.to_owned(),
+        event_id: EVENT_ID,
+        runtime: release.to_string(),
+        text: entry.to_string(),
+    };
+    let mut text = serde_json::to_vec(&line).expect("plain fields");
+    text.push(b'\n');
+    text
 }
 
 fn changed(is_changed: bool) -> Told {

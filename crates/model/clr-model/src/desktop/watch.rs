@@ -3,11 +3,14 @@
 //! A profiler may start processes that leave their group, session and parent, or replace the target's program (exec). All of them stay
 //! descendants of this process, which adopts orphans (`PR_SET_CHILD_SUBREAPER`). It signals only children that it has not waited for, so no
 //! signal meets a number that is in use again.
+//!
+//! It also has the target's channel for profilers, whose text survives the target.
 
-use super::message::{Question, peer, receive};
+use super::channel::Channel;
+use super::message::{Answer, Question, peer, receive, send};
 use super::{PAUSE, Place};
 use crate::lab::death::signal_name;
-use crate::lab::run_processes::children;
+use crate::lab::run_processes::{children, end_all};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, wait};
 use std::fs::File;
 use std::io;
@@ -20,10 +23,8 @@ use std::time::{Duration, Instant};
 const ENDS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 /// How long a target that was asked to end has, before it gets SIGKILL.
 const ENDING: Duration = Duration::from_secs(5);
-/// How long the processes that the target started may take to end after SIGKILL.
-const CLEANING: Duration = Duration::from_secs(5);
 
-/// How long who has connected may take to ask for the target's end.
+/// How long who has connected may take to ask, and to read the answer.
 const ASKING: Duration = Duration::from_secs(1);
 
 /// A name that this process has taken. See the module documentation.
@@ -68,8 +69,9 @@ impl Watch {
     /// It cannot be started.
     pub fn run(&self, command: &mut Command, ends: &AtomicBool) -> io::Result<Ended> {
         set_child_subreaper(Some(getpid()))?;
+        let mut channel = Channel::listen(&self.place, &self.name)?;
         let target = Pid::from_child(&command.spawn()?);
-        let (status, is_killed) = self.wait_for(target, ends)?;
+        let (status, is_killed) = self.wait_for(target, &mut channel, ends)?;
         let is_asked = ends.load(Ordering::SeqCst);
         let is_ordinary = match status.terminating_signal() {
             // One whose program has been replaced has no handler for them.
@@ -78,11 +80,12 @@ impl Watch {
             None => status.exit_status() == Some(0) && (is_asked || !self.place.socket(&self.name).exists()),
         };
         let left = end_children();
+        channel.end();
         if is_ordinary && left.is_empty() {
             return Ok(Ended::AsAsked);
         }
-        // From its start on, only this process removes its channel.
-        if status.exit_status().is_some() && left.is_empty() && !self.place.channel(&self.name).exists() {
+        // From its start on, only this process removes its event log.
+        if status.exit_status().is_some() && left.is_empty() && !self.place.event_log_file(&self.name).exists() {
             return Ok(Ended::BeforeItStarted);
         }
         let how = match status.terminating_signal() {
@@ -110,7 +113,7 @@ impl Watch {
     }
 
     /// How the target has ended, and whether this process had to kill it.
-    fn wait_for(&self, target: Pid, ends: &AtomicBool) -> io::Result<(WaitStatus, bool)> {
+    fn wait_for(&self, target: Pid, channel: &mut Channel, ends: &AtomicBool) -> io::Result<(WaitStatus, bool)> {
         let mut asked = None;
         let mut is_killed = false;
         loop {
@@ -118,12 +121,14 @@ impl Watch {
             match wait(WaitOptions::NOHANG)? {
                 Some((process, status)) if process == target => return Ok((status, is_killed)),
                 Some(_) => continue,
-                None => std::thread::sleep(PAUSE),
+                None => channel.wait(PAUSE),
             }
-            if !ends.load(Ordering::SeqCst) && !self.is_asked() {
+            if self.is_asked(channel) {
+                ends.store(true, Ordering::SeqCst);
+            }
+            if !ends.load(Ordering::SeqCst) {
                 continue;
             }
-            ends.store(true, Ordering::SeqCst);
             let signals: &[Signal] = match asked {
                 None => &[Signal::TERM, Signal::CONT],
                 Some(when) if Instant::now() >= when + ENDING => &[Signal::KILL],
@@ -138,11 +143,15 @@ impl Watch {
         }
     }
 
-    /// Whether somebody asks through the socket for the target's end.
-    fn is_asked(&self) -> bool {
+    /// Answers a question. Whether somebody asks for the target's end.
+    fn is_asked(&self, channel: &mut Channel) -> bool {
         let question = self.listener.accept().and_then(|(mut stream, _)| {
             peer(&stream)?;
-            receive(&mut stream, ASKING)
+            let question = receive(&mut stream, ASKING)?;
+            if matches!(question, Question::HangUp) {
+                send(&mut stream, &Answer::HungUp(channel.hang_up()), ASKING)?;
+            }
+            Ok(question)
         });
         matches!(question, Ok(Question::Stop))
     }
@@ -157,27 +166,18 @@ impl Drop for Watch {
 
 /// Returns the processes that have not ended.
 fn end_children() -> Vec<String> {
-    let deadline = Instant::now() + CLEANING;
-    loop {
-        for child in children().into_iter().filter_map(Pid::from_raw) {
-            let _ = kill_process(child, Signal::KILL);
+    let left = end_all(children);
+    let waited = loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            waited => break waited,
         }
-        // The children of those that have ended become children of this process.
-        let ended = loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some(_)) => {}
-                ended => break ended,
-            }
-        };
-        if ended.is_err() {
-            // There is no child.
-            return Vec::new();
-        }
-        if Instant::now() >= deadline {
-            let left: Vec<String> = children().iter().map(|child| format!("process {child}")).collect();
-            // The kernel may not list them.
-            return if left.is_empty() { vec!["processes that /proc does not list".to_owned()] } else { left };
-        }
-        std::thread::sleep(PAUSE);
+    };
+    match waited {
+        // There is no child.
+        Err(_) => Vec::new(),
+        // The kernel may not list them.
+        Ok(_) if left.is_empty() => vec!["processes that /proc does not list".to_owned()],
+        Ok(_) => left.iter().map(|child| format!("process {child}")).collect(),
     }
 }

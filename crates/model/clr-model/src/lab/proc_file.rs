@@ -1,9 +1,15 @@
 //! Fields of the text files in `/proc`.
 
+use rustix::process::Pid;
 use std::fs;
 
 /// The rest of the line that begins with `name`, without the space around it. `None` if there is no such file or line.
 pub fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+}
+
+/// The state of a process's first thread, as a letter of proc_pid_stat(5).
+pub fn state(process: Pid) -> Option<char> {
+    field(&format!("/proc/{process}/status"), "State:")?.chars().next()
 }

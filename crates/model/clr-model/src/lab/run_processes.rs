@@ -4,7 +4,7 @@
 //! adopts every orphan (`PR_SET_CHILD_SUBREAPER`). When a run has ended, it kills its children, except other
 //! runs and the processes in their groups: a run may have started siblings (CLONE_PARENT), and looks for them.
 
-use super::proc_file::field;
+use super::proc_file::{field, state};
 use super::process_wide::filters;
 use super::tracers::{threads_of, tracer};
 use crate::schedule::threads::this_thread;
@@ -17,9 +17,9 @@ use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The longest time for the end of orphans: a killed one may leave others.
+/// The longest time for the end of children.
 const LONGEST_CLEANING: Duration = Duration::from_secs(5);
-/// Time between two searches for orphans.
+/// Time between two searches for them.
 const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Signals that a run has handlers for. A process that becomes another one has no handlers.
@@ -62,28 +62,30 @@ impl RunProcesses {
         Ok(Run { all: self, pid, program: program(pid), name: name(pid) })
     }
 
-    fn end_orphans(&self) {
-        let begun = Instant::now();
-        loop {
-            let orphans: Vec<i32> = {
-                let runs = self.0.lock().expect("no panic while locked");
-                let is_of_run =
-                    |child: i32| runs.contains(&child) || group(child).is_some_and(|group| runs.contains(&group));
-                children().into_iter().filter(|child| !is_of_run(*child)).collect()
-            };
-            if orphans.is_empty() || begun.elapsed() > LONGEST_CLEANING {
-                return;
-            }
-            for orphan in orphans {
-                if let Some(pid) = Pid::from_raw(orphan) {
-                    let _ = kill_process(pid, Signal::KILL);
-                }
-                // Without waiting: the first process of a PID namespace ends only when somebody has waited for all others there.
-                // SAFETY: no status is wanted. If another thread has waited for this process, the call fails.
-                unsafe { libc::waitpid(orphan, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
-            }
-            std::thread::sleep(INTERVAL);
+    fn orphans(&self) -> Vec<i32> {
+        let runs = self.0.lock().expect("no panic while locked");
+        let is_of_run = |child: i32| runs.contains(&child) || group(child).is_some_and(|group| runs.contains(&group));
+        children().into_iter().filter(|child| !is_of_run(*child)).collect()
+    }
+}
+
+/// Kills these children until there are none: a killed one may leave others. Returns those that have not ended.
+pub(crate) fn end_all(listed: impl Fn() -> Vec<i32>) -> Vec<i32> {
+    let begun = Instant::now();
+    loop {
+        let left = listed();
+        if left.is_empty() || begun.elapsed() > LONGEST_CLEANING {
+            return left;
         }
+        for child in left {
+            if let Some(pid) = Pid::from_raw(child) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            // Without waiting: the first process of a PID namespace ends only when somebody has waited for all others there.
+            // SAFETY: no status is wanted. If another thread has waited for this process, the call fails.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+        }
+        std::thread::sleep(INTERVAL);
     }
 }
 
@@ -148,10 +150,9 @@ impl Run<'_> {
         !traced.is_empty()
     }
 
-    /// Whether its first thread is stopped.
+    /// Whether its first thread is stopped, by a signal or a tracer.
     pub fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        stat.rsplit(')').next().is_some_and(|rest| matches!(rest.trim_start().chars().next(), Some('T' | 't')))
+        matches!(state(self.pid), Some('T' | 't'))
     }
 
     /// Ends the run if necessary, and everything that it started.
@@ -165,7 +166,7 @@ impl Run<'_> {
         let number = self.pid.as_raw_nonzero().get();
         let status = reap(number);
         self.all.0.lock().expect("no panic while locked").remove(&number);
-        self.all.end_orphans();
+        end_all(|| self.all.orphans());
         status
     }
 }

@@ -8,7 +8,7 @@ use crate::runtime::{Entry, GcMode, ProcessEnvironment, Runtime, RuntimeConfig};
 use crate::schedule;
 use corprof::{Guid, HResult};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// A runtime for .NET programs that does not accept an attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,11 @@ pub struct Process {
     is_halted: AtomicBool,
     has_an_old_profiler: AtomicBool,
     has_ended: AtomicBool,
+    on_each_entry: OnceLock<EntryListener>,
 }
+
+/// Gets each entry of the event log before the runtime goes on.
+type EntryListener = Box<dyn Fn(Release, &Entry) + Send + Sync>;
 
 impl Process {
     pub(super) fn new(start: &ProcessStart<'_>, machine: &Arc<Machine>) -> Arc<Process> {
@@ -88,6 +92,7 @@ impl Process {
             is_halted: AtomicBool::new(false),
             has_an_old_profiler: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
+            on_each_entry: OnceLock::new(),
         })
     }
 
@@ -133,6 +138,11 @@ impl Process {
             runtime.published_log().into_iter().map(move |entry| (version, entry)).collect::<Vec<_>>()
         };
         self.runtimes().iter().flat_map(of_one).collect()
+    }
+
+    /// Each entry from now on goes to the listener, before the runtime goes on. Only the first one is kept.
+    pub fn on_each_entry(&self, listener: impl Fn(Release, &Entry) + Send + Sync + 'static) {
+        let _ = self.on_each_entry.set(Box::new(listener));
     }
 
     /// Whether it could load a library. A careful trigger checks this before an attach.
@@ -202,6 +212,14 @@ impl ProcessEnvironment for Within {
 
     fn is_halted(&self) -> bool {
         self.0.upgrade().is_some_and(|process| process.is_halted.load(Ordering::SeqCst))
+    }
+
+    fn logged(&self, version: Release, entry: &Entry) {
+        if let Some(process) = self.0.upgrade()
+            && let Some(listener) = process.on_each_entry.get()
+        {
+            listener(version, entry);
+        }
     }
 
     fn claim_for_an_old_profiler(&self) -> bool {

@@ -264,6 +264,7 @@ impl Runtime {
     }
 
     fn write_log(&self, entry: Entry) {
+        self.config.process.logged(self.version(), &entry);
         self.lock().log.push(entry);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The runtime sees only this trait. So a world without a machine equals an empty machine.
 
-use super::Runtime;
+use super::{Entry, Runtime};
+use crate::differences::Release;
 use crate::library::Library;
 use crate::mutation;
 use crate::schedule;
@@ -43,6 +44,9 @@ pub trait ProcessEnvironment: Send + Sync {
 
     /// Releases that slot.
     fn give_the_claim_back(&self) {}
+
+    /// The runtime with this version has written an entry.
+    fn logged(&self, _version: Release, _entry: &Entry) {}
 
     /// The runtime reads unmapped memory. Only a real process crashes; a modelled one continues without the profiler.
     fn crash(&self) {}
