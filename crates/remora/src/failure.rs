@@ -556,11 +556,17 @@ pub(crate) enum Failure {
     #[strum(serialize = "profiler-not-unloaded")]
     #[error(
         "the profiler in {name} is still loaded: {}",
-        if callbacks.is_empty() { "it has not requested its detach".to_owned() } else { format!("a callback has not returned ({callbacks})") }
+        match (*is_asked, callbacks.as_str()) {
+            (true, _) => format!("a callback has not returned ({callbacks})"),
+            (false, "") => "it has not requested its detach".to_owned(),
+            (false, _) => format!("it has not requested its detach, and a callback has not returned ({callbacks})"),
+        }
     )]
     NotUnloaded {
         /// The target.
         name: String,
+        /// Whether it has requested its detach.
+        is_asked: bool,
         /// Callbacks that have not returned.
         callbacks: String,
     },

@@ -11,7 +11,7 @@ use crate::library::{FOR_HEAPS, FOR_RECORDINGS};
 use remora_clr_model::differences::RuntimeVersion;
 use remora_clr_model::lab::{
     ClientData, CrashedRun, Finding, Laboratory, LoadMode, Observation, RefusedCall, Report, RunSpec, Verdict,
-    run::run as run_in_model,
+    run::{COMPLETE, run as run_in_model},
 };
 use remora_clr_model::runtime::write_own_library;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -115,7 +115,8 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
 pub(crate) fn run_one(args: &LabRunArgs) -> Result<Exit, Failure> {
     let order: RunSpec = serde_json::from_str(&args.order)
         .map_err(|error| Failure::Usage(format!("`remora lab-run` is started by `remora lab` only ({error})")))?;
-    run_in_model(&order).map(|()| Exit::Done).map_err(Failure::Laboratory)
+    run_in_model(&order).map_err(Failure::Laboratory)?;
+    std::process::exit(COMPLETE)
 }
 
 /// The two libraries of Remora's own agent, as in-memory files.
@@ -150,7 +151,11 @@ fn opened(file: &Path) -> Result<String, Failure> {
     }
     File::open(file).map_err(failed)?;
     let whole = file.canonicalize().map_err(failed)?;
-    whole.into_os_string().into_string().map_err(|_| failed(io::Error::other("its path is not UTF-8")))
+    let path = whole.into_os_string().into_string();
+    // /proc/PID/maps has other characters for a line break.
+    path.ok()
+        .filter(|path| !path.contains('\n'))
+        .ok_or_else(|| failed(io::Error::other("its path is not UTF-8, or has a line break")))
 }
 
 fn runtime_versions(given: &[RuntimeVersion]) -> Vec<RuntimeVersion> {

@@ -370,7 +370,8 @@ fn detach(args: &ModelDetachArgs) -> Result<(), Failure> {
         return out(&line("the profiler has detached and is unloaded"));
     }
     let callbacks: Vec<&str> = left.iter().flat_map(|one| &one.callbacks).map(String::as_str).collect();
-    Err(Failure::NotUnloaded { name: target.name, callbacks: callbacks.join(", ") })
+    let is_asked = left.iter().any(|one| one.detaching);
+    Err(Failure::NotUnloaded { name: target.name, is_asked, callbacks: callbacks.join(", ") })
 }
 
 fn tell(args: &TellArgs) -> Result<(), Failure> {

@@ -210,6 +210,18 @@ faults! {
     HangsTwice = "hangs-twice",
     /// A callback calls `exit` while one of another thread runs.
     ExitsBesideAnother = "exits-beside-another",
+    /// Its constructor crashes when the library is loaded for the second time.
+    CrashesOnSecondLoad = "crashes-on-second-load",
+    /// Its constructor takes longer than a callback may.
+    SlowOnLoad = "slow-on-load",
+    /// It ends the process on a thread of its own, without `exit`.
+    EndsOnOwnThread = "ends-on-own-thread",
+    /// Its destructor ends the process with another status.
+    EndsAtExit = "ends-at-exit",
+    /// None; it needs the C++ library that is in the process of every runtime.
+    NeedsCppLibrary = "honest-needs-cpp-library",
+    /// None; Shutdown loads the library that the client data name, which takes long. Another thread does nothing.
+    LoadsInShutdown = "honest-loads-in-shutdown",
     /// It aborts just before it would request the detach, later than a run waits that expects no request.
     AbortsBeforeRequest = "aborts-before-request",
     /// It replaces the process with another program.

@@ -13,6 +13,7 @@
 
 mod altered;
 mod before_attach;
+mod ends;
 mod fault;
 mod habits;
 mod own_metadata;
@@ -87,6 +88,7 @@ extern "C-unwind" fn loaded() {
         Fault::ExitsOnLoad => unsafe { libc::_exit(7) },
         Fault::HangsOnLoad => shared::never_return(),
         Fault::ThrowsOnLoad => altered::raise(),
+        Fault::SlowOnLoad | Fault::CrashesOnSecondLoad => ends::loaded(),
         _ => preloaded::loaded(),
     }
 }
@@ -96,6 +98,7 @@ extern "C" fn unloaded() {
     if matches!(fault(), Fault::HangsAtUnload | Fault::HangsAtOwnUnload | Fault::HangsAtExit) {
         shared::never_return();
     }
+    ends::unloaded();
     refused_attach::unloaded();
 }
 

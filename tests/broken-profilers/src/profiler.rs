@@ -2,7 +2,7 @@
 
 use crate::fault::{Fault, fault};
 use crate::shared::{Shared, never_return};
-use crate::{habits, own_metadata, own_thread, refused_attach, rejit};
+use crate::{ends, habits, own_metadata, own_thread, refused_attach, rejit};
 use corprof::{
     Alive, Attached, FunctionId, HResult, Info, MethodToken, ModuleId, ObjectId, ProfilerCallback, RejitId, Startup,
     sys,
@@ -62,6 +62,9 @@ impl Profiler {
                 | Fault::OwnThread
                 | Fault::HangsAtOwnUnload
                 | Fault::HangsAtExit
+                | Fault::EndsAtExit
+                | Fault::EndsOnOwnThread
+                | Fault::LoadsInShutdown
                 | Fault::LeavesExitHandler
                 | Fault::OnlyNotified
                 | Fault::DetachesLate
@@ -213,6 +216,7 @@ impl ProfilerCallback for Profiler {
             Fault::LeavesDescriptor => leave_descriptor(),
             Fault::PinsLibrary => drop(own_thread::pin_library()),
             Fault::MisalignsPlace => ask_with_odd_addresses(raw),
+            Fault::EndsOnOwnThread | Fault::LoadsInShutdown | Fault::NeedsCppLibrary => ends::begin(client_data),
             _ => habits::begin(),
         }
         Ok(())
@@ -365,7 +369,7 @@ impl ProfilerCallback for Profiler {
             // SAFETY: none: the invalid write is the fault.
             Fault::CrashesInShutdown => unsafe { std::ptr::without_provenance_mut::<u32>(8).write_volatile(1) },
             Fault::SlowShutdown => std::thread::sleep(Duration::from_secs(3)),
-            _ => {}
+            _ => ends::shut_down(),
         }
     }
 

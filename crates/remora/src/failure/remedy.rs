@@ -202,6 +202,9 @@ impl Failure {
                 "attach one that connects to the socket {channel} of its --client-data and detaches when that ends"
             }
             Failure::NotWritten { .. } => "attach one with {channel} in its --client-data, or wait longer with --wait",
+            Failure::NotUnloaded { is_asked: false, .. } => {
+                "its own thread must request it when the channel ends; `remora lab` finds a hang"
+            }
             Failure::NotUnloaded { .. } => "the runtime looks again: wait with another `remora model detach`",
             Failure::Model { cause, .. } => return of_a_model(*cause),
             Failure::NoProcess => "start one, or run remora as root to see those of other users",

@@ -14,6 +14,7 @@ use remora_terminal::Table;
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
+use rustix::stdio::dup2_stdout;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
@@ -28,7 +29,7 @@ const LONGEST_MESSAGE: u64 = 65_536;
 
 /// The flag of the process that watches over a target in the background.
 const WATCH: &str = "--watch";
-/// The flag of the target.
+/// The flag of the target, beside that of its watcher if that is in the background.
 const WATCHED: &str = "--watched";
 /// Lines of a target's messages that are kept when it ends.
 const LAST_LINES: usize = 5;
@@ -73,7 +74,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, Failure> {
         return watch_over(&place, &name, args.watch);
     }
     let config = TargetConfig { scenario, name, environment: args.env.clone(), configuration, speed: args.speed };
-    be_the_target(&place, config)
+    be_the_target(&place, config, args.watch)
 }
 
 fn configuration(file: &std::path::Path) -> Result<AppConfig, Failure> {
@@ -108,7 +109,7 @@ fn ends() -> Result<Arc<AtomicBool>, Failure> {
     Ok(ends)
 }
 
-fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
+fn be_the_target(place: &Place, config: TargetConfig, in_background: bool) -> Result<Exit, Failure> {
     let ends = ends()?;
     end_whatever_holds_it_up(&ends).map_err(|error| cannot_start("the target", &error, ModelCause::Other))?;
     // A thread of the model that is lost would leave its callers waiting.
@@ -123,6 +124,11 @@ fn be_the_target(place: &Place, config: TargetConfig) -> Result<Exit, Failure> {
     out(&line(format!("{name} runs as process {}: {description}", std::process::id())))?;
     if io::stderr().is_terminal() {
         note("it ends with Ctrl-C, or with `remora model stop`");
+    }
+    if in_background {
+        // Who has started it waits for this line only: a later one would meet a pipe without a reader.
+        let to_null = std::fs::File::options().write(true).open("/dev/null").and_then(|null| Ok(dup2_stdout(null)?));
+        to_null.map_err(|error| cannot_start("the target", &error, ModelCause::Other))?;
     }
     target.serve(|| ends.load(Ordering::SeqCst));
     Ok(Exit::Done)
@@ -170,7 +176,7 @@ fn watch_over(place: &Place, name: &str, in_background: bool) -> Result<Exit, Fa
     let in_directory = |error: io::Error| cannot_start(&format!("the target {name}"), &error, ModelCause::Directory);
     let watch = Watch::begin(place, name).map_err(in_directory)?;
     let watch = watch.ok_or_else(|| Failure::TargetExists { name: name.to_owned() })?;
-    let mut command = this_command(WATCH).map_err(failed)?;
+    let mut command = this_command(WATCHED).map_err(failed)?;
     command.arg(WATCHED);
     end_with_standard_input(&ends).map_err(failed)?;
     if !in_background {

@@ -1,15 +1,16 @@
 //! The directory with the sockets of the targets, and what they leave. Only its owner may enter it, so nobody else reaches a target.
 
+use super::PAUSE;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, open};
 use rustix::io::Errno;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Longest name of a target, bytes.
 const LONGEST_NAME: usize = 32;
@@ -29,8 +30,10 @@ const WATCHER: &str = "watcher";
 const EVENT_LOG: &str = "log";
 /// The end of the name of the file with what profilers wrote to the channel.
 const CHANNEL_TEXT: &str = "text";
-/// Most bytes of that file that are read.
+/// Most bytes that are read of the file that says who watches.
 const LONGEST_WATCH: u64 = 4096;
+/// The longest time that one of ours keeps the directory locked, and more.
+const LOCKED: Duration = Duration::from_secs(2);
 /// How a target ended whose watching process was killed.
 const UNKNOWN: &str = "in an unknown way: the process that watched over it was killed, too";
 
@@ -200,17 +203,23 @@ impl Place {
         let known = |entry: std::fs::DirEntry| {
             let file = entry.file_name().into_string().ok()?;
             let name = file.strip_suffix(WATCH)?.strip_suffix('.')?;
-            Some((name.to_owned(), self.state_of(name)?))
+            Some((name.to_owned(), is_name(name).then(|| self.read(name)).flatten()?))
         };
+        let _alone = self.lock();
         let mut targets: Vec<(String, TargetState)> = entries.filter_map(known).take(MOST_TARGETS).collect();
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
         targets
     }
 
     /// Until the answer is dropped, nobody else reads or changes these files. A lock on a file itself does not survive its removal.
+    ///
+    /// Who keeps it for long is stopped, or a profiler in a target: then this goes on without it.
     fn lock(&self) -> io::Result<OwnedFd> {
         let directory = open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        flock(&directory, FlockOperation::LockExclusive)?;
+        let begun = Instant::now();
+        while !lock_if_free(&directory)? && begun.elapsed() < LOCKED {
+            std::thread::sleep(PAUSE);
+        }
         Ok(directory)
     }
 
@@ -252,7 +261,7 @@ pub(super) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Whether the lock was free. The kernel frees it when its owner ends, however that ends.
-fn lock_if_free(file: &File) -> io::Result<bool> {
+fn lock_if_free(file: impl AsFd) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
@@ -289,6 +298,16 @@ mod tests {
         let base = std::env::temp_dir().join(format!("place-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&base).expect("created");
         base
+    }
+
+    #[test]
+    fn a_lock_that_nobody_gives_back_is_not_waited_for() {
+        let base = base("locked");
+        let place = Place::under(&base).expect("its owner's alone");
+        let _kept = place.lock().expect("locked");
+        std::fs::write(place.file("ended", WATCH), "by itself").expect("written");
+        assert_eq!(place.state_of("ended"), Some(TargetState::Ended("by itself".to_owned())));
+        std::fs::remove_dir_all(base).expect("removed");
     }
 
     #[test]

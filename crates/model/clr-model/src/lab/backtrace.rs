@@ -174,6 +174,9 @@ fn name(address: u64, library: (u64, u64), mappings: &Mappings) -> String {
     match mappings.iter().find(|(first, end, _, _)| (*first..*end).contains(&address)) {
         Some((_, _, _, name)) if Some(name.as_str()) == own => MODEL.to_owned(),
         Some((_, _, start, name)) => format!("{name}+{:#x}", address - start),
+        None if (library.0..library.1).contains(&address) && mappings.is_empty() => {
+            format!("the library+{:#x}", address - library.0)
+        }
         None if (library.0..library.1).contains(&address) => {
             format!("the unmapped library+{:#x}", address - library.0)
         }

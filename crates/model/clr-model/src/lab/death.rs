@@ -3,8 +3,10 @@
 use super::backtrace;
 use super::hang;
 use super::limits;
+use super::monitor::ON_OWN_THREAD;
 use super::page::{Crash, Line, Page, SHUTDOWN};
 use super::process_wide;
+use super::run::COMPLETE;
 use super::unload;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -19,12 +21,19 @@ pub const AFTER_SHUTDOWN: &str = ", after Shutdown had begun: the program's thre
 /// For a crash of a profiler's own thread that has asked for the detach.
 const AFTER_REQUEST: &str = "on the thread that had asked for the detach, after that was accepted; a likely cause: the thread used the profiler's object or Info, which may be gone when RequestProfilerDetach returns (DET-20), so copy what it needs to its stack before";
 
+/// Signals that end a process, and that others send.
+const OF_OTHERS: [i32; 4] = [libc::SIGKILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+/// A destructor of the library, or a function that the exit calls, may do that.
+const FIRST_ENDED: &str =
+    "the first thread of the process was ended (pthread_exit, or exit as a system call), and the process cannot end";
+/// Many callbacks may take long, without one that hangs.
+const TOO_SLOW: &str = "a run was not over in its time, and no callback had run longer than it may";
 /// For a crash outside the library's code.
 const ELSEWHERE: &str = "in what the profiler called or had changed";
 /// Where its code lies is known only when it is loaded.
 const WHILE_LOADED: &str = "while its library was being loaded: in a constructor, or in what that called";
-/// For what no thread of the runtime's side did.
-const ON_OWN_THREAD: &str = ", on a thread of the profiler's own";
+/// The system sends SIGBUS for a page behind the end of a file.
+const CUT_OFF: &str = "while its library was being loaded: the file is cut off, or a constructor uses a file that is";
 
 /// The last words of a process that a C++ exception has unwound up to the start of a thread (Rust's standard library, panicking.rs).
 const FOREIGN_EXCEPTION: &str = "Rust cannot catch foreign exceptions";
@@ -42,23 +51,31 @@ const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// What a run was doing that did not end in time.
-pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
-    let seats = page.callbacks();
+pub fn of_hang(page: &Page, stopped: bool, has_lost_first: bool) -> Vec<Line> {
     if stopped {
         let message =
             "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
-        return vec![Line::Broken { clause: "MOD-01".into(), callback: only(&seats), message }];
+        return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message }];
     }
-    let hung = seats.into_iter().map(|(_, callback)| Line::Hangs {
-        clause: hang::clause(&callback).to_owned(),
-        message: hang::message(&callback),
-        callback: Some(callback),
+    if has_lost_first {
+        return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message: FIRST_ENDED.into() }];
+    }
+    let (hung, slow): (Vec<_>, Vec<_>) =
+        page.callbacks().into_iter().partition(|running| running.age >= hang::longest(&running.name));
+    let hung = hung.into_iter().map(|running| Line::Hangs {
+        clause: hang::clause(&running.name).to_owned(),
+        message: hang::message(&running.name),
+        callback: Some(running.name),
     });
     // The run may have reported it.
     let known = page.lines();
     let hung: Vec<Line> = hung.filter(|hang| !known.contains(hang)).collect();
     let is_known = known.iter().any(|line| matches!(line, Line::Hangs { .. }));
-    if hung.is_empty() && !is_known { vec![Line::Failed("a run did not come to its end".into())] } else { hung }
+    match (hung.is_empty() && !is_known, slow.is_empty()) {
+        (false, _) => hung,
+        (true, false) => vec![Line::Unjudged { clause: "MOD-01".into(), message: TOO_SLOW.into() }],
+        (true, true) => vec![Line::Failed("a run did not come to its end".into())],
+    }
 }
 
 /// A crash, or an unexpected exit.
@@ -105,32 +122,29 @@ pub fn of_time_limit(signal: i32, seconds: u64) -> Line {
 }
 
 /// The profiler has replaced the process with another program.
-pub fn of_exec(page: &Page, program: &str) -> Line {
-    let callback = only(&page.callbacks());
+pub fn of_exec(program: &str) -> Line {
     let message = format!(
         "the profiler replaced the process with another program (exec, {program}): start programs with fork and exec, or posix_spawn"
     );
-    Line::Broken { clause: "MOD-01".into(), callback, message }
+    Line::Broken { clause: "MOD-01".into(), callback: None, message }
 }
 
 /// The callback of the thread whose stack shows where it hangs.
 pub fn hung_in(page: &Page) -> Option<String> {
-    let seat = seat_of(page.crash().is_none().then(|| page.hang()).flatten()?);
-    page.callbacks().into_iter().find_map(|(known, callback)| (known == seat).then_some(callback))
+    page.callback_of(page.crash().is_none().then(|| page.hang()).flatten()?)
 }
 
 /// Whether it crashed in a callback of another thread after Shutdown had begun.
 pub fn is_after_shutdown(page: &Page) -> bool {
     let Some(crash) = page.crash() else { return false };
-    let is_callback = |(seat, name): &(usize, String)| *seat == seat_of(crash) && name != SHUTDOWN;
-    page.callbacks().iter().any(is_callback) && page.lines().contains(&Line::ShutsDown)
+    page.callback_of(crash).is_some_and(|callback| callback != SHUTDOWN) && page.lines().contains(&Line::ShutsDown)
 }
 
 /// An exception that has left a callback.
 fn exception(page: &Page, stderr: &str) -> Option<Line> {
     let crash = crash(page).filter(|crash| crash.signal == libc::SIGABRT as u64)?;
     let left = stderr.contains(FOREIGN_EXCEPTION) || stderr.contains(TERMINATED);
-    let (_, callback) = page.callbacks().into_iter().find(|(seat, _)| left && *seat == seat_of(crash))?;
+    let callback = page.callback_of(crash).filter(|_| left)?;
     let (thrown, and_then) = match callback.as_str() {
         "dlopen" => ("a constructor of the library threw an exception".to_owned(), ""),
         "dlclose" => ("a destructor of the library threw an exception".to_owned(), ""),
@@ -138,10 +152,6 @@ fn exception(page: &Page, stderr: &str) -> Option<Line> {
     };
     let message = format!("{thrown}, which ends the process; catch all exceptions in it{and_then}");
     Some(Line::Broken { clause: "MOD-01".into(), callback: Some(callback), message })
-}
-
-fn seat_of(crash: Crash) -> usize {
-    crash.seat as usize % super::page::THREADS
 }
 
 /// The threads that still run after an unload, or during it, and that no finding has named yet.
@@ -164,13 +174,8 @@ fn has_broken(lines: &[Line], wanted: &str) -> bool {
 }
 
 fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> Option<Line> {
-    let seats = page.callbacks();
-    let callback = |thread: Crash| {
-        let known = seats.iter().find(|(known, _)| *known == seat_of(thread));
-        known.map(|(_, callback)| callback.clone())
-    };
     // A run with a hanging callback kills itself.
-    if is_done && status.signal() == Some(Signal::KILL.as_raw()) {
+    if status.signal() == Some(Signal::KILL.as_raw()) && page.lines().contains(&Line::EndsItself) {
         return None;
     }
     let crash = crash(page);
@@ -180,6 +185,13 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> O
     if is_filtered && signal == Some(libc::SIGSYS) {
         return Some(Line::Broken { clause: "MOD-01".into(), callback: None, message: FORBIDDEN_CALL.into() });
     }
+    if let Some(signal) = signal.filter(|signal| crash.is_none() && OF_OTHERS.contains(signal)) {
+        let message = format!(
+            "a run was ended by {}: by the profiler, by somebody else, or by the system for want of memory",
+            signal_name(signal)
+        );
+        return Some(Line::Unjudged { clause: "MOD-01".into(), message });
+    }
     if let Some(signal) = signal {
         let (clause, whence) = place(crash, is_done);
         // An alarm may have ended the search for its cause.
@@ -187,13 +199,18 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> O
         // Which thread uses the open way is up to chance, and the cause is the same.
         let is_foreign = crash.is_some_and(|crash| crash.own == 0 && crash.place != Crash::IN_UNMAPPED_LIBRARY)
             && whence != AFTER_REQUEST;
-        let callback = crash.map_or_else(|| only(&seats), callback);
-        let whence = if whence == ELSEWHERE && callback.as_deref() == Some("dlopen") { WHILE_LOADED } else { whence };
+        let callback = crash.and_then(|crash| page.callback_of(crash));
+        let is_loading = whence == ELSEWHERE && callback.as_deref() == Some("dlopen");
+        let whence = match signal {
+            libc::SIGBUS if is_loading => CUT_OFF,
+            _ if is_loading => WHILE_LOADED,
+            _ => whence,
+        };
         let whose = if is_foreign { ON_OWN_THREAD } else { "" };
         let message = format!("the process crashed with {} {whence}{whose}", signal_name(signal));
         return Some(Line::Broken { clause: clause.into(), callback, message });
     }
-    if is_done && status.success() {
+    if is_done && status.code() == Some(COMPLETE) {
         return None;
     }
     let code = status.code().unwrap_or_default();
@@ -202,21 +219,17 @@ fn cause(page: &Page, status: ExitStatus, is_done: bool, is_filtered: bool) -> O
         // The run itself has written the reason.
         return None;
     }
-    if seats.is_empty() && !is_done && page.lines().is_empty() {
+    if page.callbacks().is_empty() && !is_done && page.lines().is_empty() {
         return Some(Line::Failed(format!("a run ended with status {code} before it began")));
     }
     let hint = if code == OF_THE_LINKER { NO_SYMBOL } else { "" };
     let exit = page.exit();
     let whose = if exit.is_some_and(|exit| exit.own == 0) { ON_OWN_THREAD } else { "" };
-    let message = format!("the process was ended by the profiler, with status {code}{whose}{hint}");
-    let callback = exit.map_or_else(|| only(&seats), callback);
-    Some(Line::Broken { clause: "MOD-01".into(), callback, message })
-}
-
-/// The running callback, if no other one runs: it is not known which thread it was.
-fn only(seats: &[(usize, String)]) -> Option<String> {
-    let (_, first) = seats.first()?;
-    seats.iter().all(|(_, callback)| callback == first).then(|| first.clone())
+    let when = if is_done { " while it exited" } else { "" };
+    let message = format!("the process was ended by the profiler{when}, with status {code}{whose}{hint}");
+    let callback = exit.and_then(|exit| page.callback_of(exit));
+    let clause = if is_done { "DET-17" } else { "MOD-01" };
+    Some(Line::Broken { clause: clause.into(), callback, message })
 }
 
 /// The crash. A profiler with a reference of its own unmaps its library itself, and only the mappings at the crash show that.
@@ -311,6 +324,16 @@ mod tests {
         assert!(is_broken(&of_abort(words, &[0x1010, 0x3010, 0x2010])), "called by the library");
         assert!(is_broken(&of_abort(words, &[0x1010, 0x9010, 0x2010])), "called by nobody knows what");
         assert!(is_broken(&of_abort(words, &[0x1010])), "no stack");
+    }
+
+    #[test]
+    fn a_signal_that_somebody_else_may_have_sent_is_no_fault_of_the_profiler() {
+        let page = Page::new().expect("a page");
+        let of = |signal| of_death(&page, ExitStatus::from_raw(signal), false, "", false);
+        assert!(matches!(&of(libc::SIGKILL)[..], [Line::Unjudged { clause, .. }] if clause == "MOD-01"));
+        assert!(is_broken(&of(libc::SIGALRM)), "a timer of the profiler's");
+        page.note_crash(&Crash { signal: libc::SIGSEGV as u64, ..Crash::default() });
+        assert!(is_broken(&of(libc::SIGKILL)), "it had crashed");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Callbacks that do not return: a finding for each, with the stack of one, and the end of the run.
 
+use super::monitor::{self, Running};
 use super::page::SHUTDOWN;
 use super::proc_file::field;
-use super::{leftovers, monitor, system};
+use super::{leftovers, system};
 use crate::schedule::{
     self,
     threads::{os_threads, this_thread},
@@ -25,22 +26,32 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// One thread reports: the first one ends the run.
 static REPORTS: Mutex<()> = Mutex::new(());
 
-/// Reports each callback that has run longer than half of `waited`.
-pub fn report(waited: Duration) {
-    report_these(monitor::callbacks_with_threads(waited / 2));
+/// Reports each callback that has run longer than it may.
+pub fn report() {
+    let late = |running: &Running| running.age >= longest(running.name);
+    report_these(monitor::running(LONGEST).into_iter().filter(late).collect());
+}
+
+/// Whether callbacks run, and none has run longer than it may.
+pub fn may_return() -> bool {
+    let running = monitor::running(Duration::ZERO);
+    !running.is_empty() && running.iter().all(|running| running.age < longest(running.name))
 }
 
 /// The run ends here if one of them hangs: in a constructor or a destructor of the library it holds a lock of the dynamic linker, for which
 /// every further step of the run could wait.
-fn report_these(callbacks: Vec<(&'static str, u32)>) {
+fn report_these(callbacks: Vec<Running>) {
     let _reports = REPORTS.lock().expect("no panic while locked");
     let mut hangs = false;
-    for (callback, thread) in callbacks {
+    for Running { name: callback, thread, .. } in callbacks {
         if !leftovers::is_alive(thread) {
             let message = format!(
                 "{callback} has ended the thread that called it: the runtime's threads are not the profiler's to end (exit, or a forbidden system call)"
             );
             monitor::broken_in("MOD-01", Some(callback), &message);
+            monitor::abandon(thread);
+            // With a lock of the dynamic linker.
+            hangs |= matches!(callback, "dlopen" | "dlclose");
             continue;
         }
         hangs = true;
@@ -59,8 +70,11 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32, has_begun: &dyn Fn() -> bool
     if !sleeps(number) || has_begun() {
         return;
     }
-    let mut callbacks = monitor::callbacks_with_threads(LONGEST);
-    callbacks.retain(|(callback, _)| *callback != SHUTDOWN || monitor::callbacks(LONGEST_SHUTDOWN).contains(&SHUTDOWN));
+    let callbacks = monitor::running(LONGEST);
+    // One that holds the lock has run for as long as the thread has waited. It may still return.
+    if callbacks.iter().any(|running| running.age < longest_with_disk(running)) {
+        return;
+    }
     report_these(callbacks);
     let _reports = REPORTS.lock().expect("no panic while locked");
     // Without the observer, which may wait for the same thread.
@@ -75,6 +89,12 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32, has_begun: &dyn Fn() -> bool
     monitor::hangs("MOD-01", None, LOCKED);
     monitor::exercised("MOD-01");
     monitor::end(true);
+}
+
+/// One whose thread waits for a disk has as long as Shutdown. Read without the observer.
+fn longest_with_disk(running: &Running) -> Duration {
+    let state = field(&format!("/proc/self/task/{}/status", running.thread), "State:");
+    if state.is_some_and(|state| state.starts_with('D')) { LONGEST_SHUTDOWN } else { longest(running.name) }
 }
 
 /// Whether a thread sleeps all the time (state S in proc(5)), and nobody wakes it. One that waits for a CPU or for a disk has another state.
@@ -123,8 +143,12 @@ pub fn clause(callback: &str) -> &'static str {
 
 /// The finding. With the limit of the callback, however long the run waited: a hang is one finding in every kind of run.
 pub fn message(callback: &str) -> String {
-    let longest = if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST };
-    format!("{callback} has not returned within {} seconds", longest.as_secs())
+    format!("{callback} has not returned within {} seconds", longest(callback).as_secs())
+}
+
+/// The longest time for a callback.
+pub fn longest(callback: &str) -> Duration {
+    if callback == SHUTDOWN { LONGEST_SHUTDOWN } else { LONGEST }
 }
 
 #[cfg(test)]

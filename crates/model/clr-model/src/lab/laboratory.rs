@@ -8,7 +8,7 @@ use super::output::OutputReader;
 use super::page::{Line, Page};
 use super::process_wide;
 use super::report::{Report, RunResult, add_up};
-use super::run::{ClientData, RunSpec, is_of_heap};
+use super::run::{COMPLETE, ClientData, RunSpec, is_of_heap};
 use super::run_processes::{Run, RunProcesses};
 use crate::differences::RuntimeVersion;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -172,6 +172,7 @@ impl Laboratory<'_> {
         let longest = LONGEST_RUN + order.timeout.saturating_sub(WAIT) * WAITS;
         let (ended, is_traced) = wait(&run, longest, self.interrupted)?;
         let stopped = !ended && run.is_stopped();
+        let has_lost_first = !ended && run.has_lost_first();
         let (other, time_limit, filters) = (run.other_program(), run.reached_time_limit(), run.filters());
         let status = run.end()?;
         let output = reader.end();
@@ -184,17 +185,19 @@ impl Laboratory<'_> {
             // The kernel gives a process that becomes another one no more threads: the model may fail then.
             lines.retain(|line| !matches!(line, Line::Failed(_)));
             own_lines = lines.len();
-            lines.push(of_exec(&page, other));
+            lines.push(of_exec(other));
+        } else if has_lost_first {
+            lines.extend(of_hang(&page, stopped, true));
         } else if !ended && is_done {
             lines.push(Line::Hangs { clause: "DET-17".into(), callback: None, message: EXIT_HANGS.into() });
         } else if !ended && is_filtered && !stopped && page.callbacks().is_empty() {
             // No callback hangs, so the model waits for what it may not do.
             lines.extend(process_wide::of_early_end(&[process_wide::FILTERS]));
         } else if !ended {
-            lines.extend(of_hang(&page, stopped));
+            lines.extend(of_hang(&page, stopped, false));
         } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
             lines.push(of_time_limit(signal, seconds));
-        } else if !is_done || !status.success() {
+        } else if !is_done || status.code() != Some(COMPLETE) {
             lines.extend(of_death(&page, status, is_done, &output.stderr, is_filtered));
         }
         if is_filtered {
@@ -212,6 +215,7 @@ impl Laboratory<'_> {
         let (seed, backtrace, after_shutdown) = (order.seed, backtrace::frames(&page), is_after_shutdown(&page));
         let stderr = output.stderr;
         let hung_in = hung_in(&page);
+        let running = page.callbacks().into_iter().map(|running| running.name).collect();
         Ok(RunResult {
             runtime_version,
             seed,
@@ -222,6 +226,7 @@ impl Laboratory<'_> {
             asked,
             backtrace,
             hung_in,
+            running,
             after_shutdown,
             stderr,
         })

@@ -9,8 +9,9 @@ use crate::schedule::threads::os_threads;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// The kernel is taking the thread apart (PF_EXITING of include/linux/sched.h, as `/proc/PID/task/TID/stat` shows it).
-const EXITING: u64 = 0x4;
+/// The kernel is taking the thread apart, or it is one of the kernel's own for io_uring, which executes no code of the process (PF_EXITING,
+/// PF_IO_WORKER and PF_USER_WORKER of include/linux/sched.h, as `/proc/PID/task/TID/stat` shows them).
+const NOT_OF_THE_PROCESS: u64 = 0x4 | 0x10 | 0x4000;
 
 /// So many descriptors are read, the lowest ones: a look at all of them would take too long if the profiler uses up all.
 const MOST_DESCRIPTORS: usize = 1024;
@@ -154,7 +155,7 @@ fn threads() -> BTreeMap<u32, String> {
         os_threads.with_own_threads(|own| numbers("/proc/self/task").filter(|id| !own.contains(id)).collect());
     let of = |id: u32| {
         let stat = Stat::read(&format!("/proc/self/task/{id}/stat"))?;
-        (stat.flags & EXITING == 0).then_some((id, stat.name))
+        (stat.flags & NOT_OF_THE_PROCESS == 0).then_some((id, stat.name))
     };
     ids.into_iter().filter_map(of).collect()
 }

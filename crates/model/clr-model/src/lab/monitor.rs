@@ -2,8 +2,10 @@
 //!
 //! The runtime's files call these functions at places that only the laboratory checks.
 
+mod running;
+
 use super::clauses::LoadMode;
-use super::leftovers::{self, Leftover, ProcessState};
+use super::leftovers::{Leftover, ProcessState};
 use super::page::{Line, PageWriter, SHUTDOWN};
 use super::process_wide::ProcessWide;
 use super::signals::SignalMasks;
@@ -21,6 +23,12 @@ use std::time::{Duration, Instant};
 /// How long the thread that requests the detach is kept in its call, unless the library is unmapped earlier; nanoseconds of model time.
 const HELD: u64 = 60_000_000_000;
 
+/// A longer Shutdown is worth a remark.
+const SLOW_SHUTDOWN: Duration = Duration::from_secs(1);
+
+/// For what no thread of the runtime's side did.
+pub(super) const ON_OWN_THREAD: &str = ", on a thread of the profiler's own";
+
 /// Calls that a profiler makes before it knows whether it has work: they are no work.
 const FIRST_QUESTIONS: [&str; 6] = [
     "SetEventMask",
@@ -30,6 +38,9 @@ const FIRST_QUESTIONS: [&str; 6] = [
     "GetRuntimeInformation",
     "GetEnvironmentVariable",
 ];
+
+pub(super) use running::Running;
+pub use running::{abandon, callback_waits_for_a_disk, callbacks, running};
 
 static MONITOR: OnceLock<Monitor> = OnceLock::new();
 
@@ -230,6 +241,7 @@ pub fn end(hangs: bool) {
     system::ends();
     monitor.writer.write(&Line::Done);
     if hangs {
+        monitor.writer.write(&Line::EndsItself);
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }
@@ -245,7 +257,10 @@ pub fn exercised(clause: &'static str) {
 /// The profiler broke a clause, in the current callback of the running thread.
 pub fn broken(clause: &str, message: &str) {
     if let Some(monitor) = MONITOR.get() {
-        monitor.report(clause, monitor.callback_of(schedule::current()), message);
+        let callback = monitor.callback_of(schedule::current());
+        let is_of_profiler = callback.is_none() && !threads::is_own_thread();
+        let whose = if is_of_profiler { ON_OWN_THREAD } else { "" };
+        monitor.report(clause, callback, &format!("{message}{whose}"));
     }
 }
 
@@ -322,29 +337,6 @@ pub fn settle(settled: impl Fn() -> bool) {
     if MONITOR.get().is_some() {
         threads::settle(settled);
     }
-}
-
-/// Callbacks that have run longer than this.
-pub fn callbacks(longer_than: Duration) -> Vec<&'static str> {
-    callbacks_with_threads(longer_than).into_iter().map(|(name, _)| name).collect()
-}
-
-/// The same, with the system's numbers of their threads.
-pub fn callbacks_with_threads(longer_than: Duration) -> Vec<(&'static str, u32)> {
-    let Some(monitor) = MONITOR.get() else { return Vec::new() };
-    let state = monitor.lock();
-    let innermost = state.callbacks.values().filter_map(|stack| stack.last());
-    let long = innermost.filter(|called| called.since.elapsed() >= longer_than);
-    let mut names: Vec<_> = long.map(|called| (called.name, called.thread)).collect();
-    names.sort_unstable();
-    names
-}
-
-/// Whether a callback waits for a disk: its thread, and no other one of the process.
-pub fn callback_waits_for_a_disk() -> bool {
-    let Some(monitor) = MONITOR.get() else { return false };
-    let threads: BTreeSet<u32> = monitor.lock().callbacks.values().flatten().map(|called| called.thread).collect();
-    threads.into_iter().any(leftovers::waits_for_a_disk)
 }
 
 /// The profiler calls the runtime.
@@ -513,29 +505,36 @@ impl Monitor {
         }
         let task = schedule::current();
         let blocked = system::blocked_signals();
-        let called = Called { name, since: Instant::now(), thread: threads::this_thread(), blocked };
+        let since = Instant::now();
+        let called = Called { name, since, thread: threads::this_thread(), blocked };
         let mut state = self.lock();
         state.callbacks.entry(task).or_default().push(called);
         if threads::is_own_thread() {
             state.signals.enter(task, name, blocked);
         }
         drop(state);
-        self.writer.seat(task.0, name);
+        self.writer.seat(task.0, name, since);
     }
 
     fn leave(&self) {
         let task = schedule::current();
         let blocked = system::blocked_signals();
+        let slow;
         let outer = {
             let mut state = self.lock();
             let stack = state.callbacks.entry(task).or_default();
-            let (left, outer) = (stack.pop(), stack.last().map(|called| called.name));
+            let (left, outer) = (stack.pop(), stack.last().map(|called| (called.name, called.since)));
+            slow = left.as_ref().is_some_and(|left| left.name == SHUTDOWN && left.since.elapsed() > SLOW_SHUTDOWN);
             if let Some(left) = left {
                 state.signals.leave(task, left.name, (left.blocked, blocked));
             }
             outer
         };
-        self.writer.seat(task.0, outer.unwrap_or_default());
+        if slow {
+            remark("DET-17", "Shutdown took longer than a second: the exit of a program waits for it");
+        }
+        let (name, since) = outer.unwrap_or(("", Instant::now()));
+        self.writer.seat(task.0, name, since);
     }
 
     /// A refusal is no fault, since the runtime collects concurrently. Ignoring it is a fault.

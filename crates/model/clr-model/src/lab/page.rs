@@ -10,13 +10,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// The callback in which profilers release what their callbacks use.
 pub const SHUTDOWN: &str = "Shutdown";
 /// Threads with a seat of their own; later threads share.
 pub const THREADS: usize = 64;
-/// Bytes of a seat: the name of a callback, padded with zeros.
-const NAME: usize = 48;
+/// The longest name of a callback, bytes.
+const NAME: usize = 40;
+/// Bytes of a seat: the name, padded with zeros; the thread; the time since when it runs.
+const SEAT: usize = NAME + 2 * size_of::<u64>();
 /// Offset of the crash.
 pub const CRASH: usize = 4096;
 /// Offset of the hang: a crash without a cause.
@@ -123,6 +126,8 @@ pub enum Line {
     Filters(u64),
     /// The run is complete; the process now exits.
     Done,
+    /// It kills itself: a callback that hangs might prevent its exit.
+    EndsItself,
 }
 
 /// How a run crashed, from its signal handler.
@@ -131,8 +136,8 @@ pub enum Line {
 pub struct Crash {
     /// The signal.
     pub signal: u64,
-    /// The seat of the thread.
-    pub seat: u64,
+    /// The thread, as the model counts them.
+    pub thread: u64,
     /// One of the constants below.
     pub place: u64,
     /// Whether the thread had requested the detach.
@@ -160,6 +165,17 @@ impl Crash {
     pub const IN_UNMAPPED_LIBRARY: u64 = 2;
     /// In the place of a signal: the thread called `exit`.
     pub const EXITS: u64 = u64::MAX;
+}
+
+/// A running callback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// The callback.
+    pub name: String,
+    /// Its thread, as a [`Crash`] has it.
+    pub thread: u64,
+    /// For how long it runs.
+    pub age: Duration,
 }
 
 /// The laboratory's end.
@@ -195,11 +211,22 @@ impl Page {
         String::from_utf8_lossy(text).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The running callbacks with their seats.
-    pub fn callbacks(&self) -> Vec<(usize, String)> {
-        let all = self.bytes(0, THREADS * NAME);
-        let name = |seat: &[u8]| String::from_utf8_lossy(seat).trim_end_matches('\0').to_owned();
-        all.chunks(NAME).map(name).enumerate().filter(|(_, name)| !name.is_empty()).collect()
+    /// The running callbacks.
+    pub fn callbacks(&self) -> Vec<Running> {
+        let now = milliseconds();
+        let of_seat = |seat: &[u8]| {
+            let (name, numbers) = seat.split_at_checked(NAME)?;
+            let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
+            let mut numbers = numbers.chunks_exact(8).filter_map(|one| Some(u64::from_ne_bytes(one.try_into().ok()?)));
+            let (thread, since) = (numbers.next()?, numbers.next()?);
+            (!name.is_empty()).then(|| Running { name, thread, age: Duration::from_millis(now.saturating_sub(since)) })
+        };
+        self.bytes(0, THREADS * SEAT).chunks(SEAT).filter_map(of_seat).collect()
+    }
+
+    /// The callback of a thread that has crashed, hangs or has called `exit`.
+    pub fn callback_of(&self, thread: Crash) -> Option<String> {
+        self.callbacks().into_iter().find_map(|running| (running.thread == thread.thread).then_some(running.name))
     }
 
     /// The crash, if there was one.
@@ -221,18 +248,20 @@ impl Page {
         let bytes = self.bytes(offset, size_of::<Crash>());
         let mut numbers = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?)));
         let mut next = || numbers.next();
-        let [signal, seat, place] = [next()?, next()?, next()?];
+        let [signal, thread, place] = [next()?, next()?, next()?];
         let [asker, freed, own] = [next()?, next()?, next()?];
         let [instruction, library_first, library_end, limited] = [next()?, next()?, next()?, next()?];
-        let crash = Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited };
+        let crash =
+            Crash { signal, thread, place, asker, freed, own, instruction, library_first, library_end, limited };
         (crash.signal != 0).then_some(crash)
     }
 
     /// Writes a crash, as a run's signal handler does.
     #[cfg(test)]
     pub fn note_crash(&self, crash: &Crash) {
-        let Crash { signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited } = *crash;
-        let numbers = [signal, seat, place, asker, freed, own, instruction, library_first, library_end, limited];
+        let Crash { signal, thread, place, asker, freed, own, instruction, library_first, library_end, limited } =
+            *crash;
+        let numbers = [signal, thread, place, asker, freed, own, instruction, library_first, library_end, limited];
         let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_ne_bytes).collect();
         self.file.write_all_at(&bytes, CRASH as u64).expect("written");
     }
@@ -312,15 +341,24 @@ impl PageWriter {
         }
     }
 
-    /// Records the current callback of a thread.
-    pub fn seat(&self, seat: usize, callback: &str) {
+    /// Records the current callback of a thread, and since when it runs.
+    pub fn seat(&self, thread: usize, callback: &str, since: Instant) {
         if self.memory.is_over() {
             return;
         }
-        let mut bytes = [0; NAME];
-        for (place, byte) in bytes.iter_mut().zip(callback.bytes()) {
+        let mut bytes = [0; SEAT];
+        for (place, byte) in bytes.iter_mut().zip(callback.bytes().take(NAME)) {
             *place = byte;
         }
-        self.memory.write((seat % THREADS) * NAME, &bytes);
+        let since = milliseconds().saturating_sub(since.elapsed().as_millis() as u64);
+        let numbers = [thread as u64, since].into_iter().flat_map(u64::to_ne_bytes);
+        bytes[NAME..].iter_mut().zip(numbers).for_each(|(place, byte)| *place = byte);
+        self.memory.write((thread % THREADS) * SEAT, &bytes);
     }
+}
+
+/// The system's time, the same in each process.
+fn milliseconds() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }

@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum of reported findings for a clause; more would repeat them.
 const MOST_OF_A_CLAUSE: usize = 8;
 
+/// What is said of several events that are one.
+const DIFFERS: &str = "; the name or number differs in each run";
+
 /// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -60,6 +63,8 @@ pub struct RunResult {
     pub backtrace: Vec<String>,
     /// The callback that hangs there.
     pub hung_in: Option<String>,
+    /// The callbacks that ran when it died.
+    pub running: Vec<String>,
     /// Whether it crashed in a callback after Shutdown had begun.
     pub after_shutdown: bool,
     /// The last lines of its standard error.
@@ -96,6 +101,8 @@ struct Sums<'a> {
     after_shutdown: Events<'a>,
     /// Events that are a hang.
     hangs: BTreeSet<Event<'a>>,
+    /// The callbacks that ran in each run that died of an event whose thread is not known.
+    beside: BTreeMap<Event<'a>, BTreeSet<&'a str>>,
     /// The first run that died of an event.
     deaths: BTreeMap<Event<'a>, &'a RunResult>,
     works: bool,
@@ -115,8 +122,7 @@ pub fn add_up(mode: LoadMode, all: &[Result<RunResult, String>]) -> Report {
         }));
         sums.add(ran);
     }
-    sums.drop_other_hangs_of_destructor();
-    sums.merge_deaths_without_callback();
+    sums.join_ends_in_destructor();
     report.findings = sums.findings(mode);
     report.did_nothing = !sums.works && sums.exercised.contains(mode.clause_of_load());
     let call = |((call, code), runs): (&(&str, u32), &BTreeSet<Origin>)| RefusedCall {
@@ -143,6 +149,11 @@ impl<'a> Sums<'a> {
                     self.broken.entry(event).or_default().insert(origin);
                     if place >= ran.own_lines && ran.after_shutdown {
                         self.after_shutdown.entry(event).or_default().insert(origin);
+                    }
+                    if place >= ran.own_lines && callback.is_none() {
+                        let running: BTreeSet<&str> = ran.running.iter().map(String::as_str).collect();
+                        let common = self.beside.entry(event).or_insert_with(|| running.clone());
+                        common.retain(|callback| running.contains(callback));
                     }
                     let known = self.deaths.get(&event);
                     let is_hang = matches!(line, Line::Hangs { .. });
@@ -171,16 +182,17 @@ impl<'a> Sums<'a> {
                 | Line::UnloadIsOver
                 | Line::ShutsDown
                 | Line::Filters(_)
+                | Line::EndsItself
                 | Line::Done => {}
             }
         }
     }
 
-    /// A destructor that never returns hangs wherever the last reference on the library is released: in the runtime's unload, on a thread of
-    /// the profiler's own, or in the exit of the process. If their stacks share a frame of the profiler's, that is one cause, and the first of
-    /// these places is the finding.
-    fn drop_other_hangs_of_destructor(&mut self) {
-        const WHY: &str = "a run did not come to its end, because a destructor of the library never returns";
+    /// A destructor that never returns, or crashes, does so wherever the last reference on the library is released: in the runtime's unload, on
+    /// a thread of the profiler's own, or in the exit of the process. If the frames of the profiler's in one stack are all in the other, that is
+    /// one cause, and the first of these places is the finding. It has the runs of the others, too.
+    fn join_ends_in_destructor(&mut self) {
+        const WHY: &str = "a run did not come to its end, because of a destructor of the library";
         let place = |event: &Event| match event {
             (_, Some("dlclose"), _) => Some(0),
             ("MOD-01", None, _) => Some(1),
@@ -192,29 +204,23 @@ impl<'a> Sums<'a> {
             let of_library = format!("{}+", ran.library);
             ran.backtrace.iter().filter(|frame| frame.starts_with(&of_library)).collect::<BTreeSet<_>>()
         };
-        let placed = self.hangs.iter().filter(|event| place(event).is_some());
-        let Some(first) = placed.clone().min_by_key(|event| place(event)) else { return };
-        let of_first = frames(first);
-        let others = placed.filter(|event| place(event) > place(first) && !frames(event).is_disjoint(&of_first));
-        for event in others.copied().collect::<Vec<Event>>() {
-            self.broken.remove(&event);
-            self.unjudged.insert(event.0, WHY);
+        let mut same: Vec<(Event, Event)> = Vec::new();
+        for is_hang in [true, false] {
+            let ends = || self.deaths.keys().filter(|event| self.hangs.contains(*event) == is_hang);
+            let placed = || ends().filter_map(|event| Some((place(event)?, event)));
+            let Some((first_place, first)) = placed().min() else { continue };
+            let of_first = frames(first);
+            let is_same = |event: &Event| {
+                let of_event = frames(event);
+                let is_within = of_event.is_subset(&of_first) || of_first.is_subset(&of_event);
+                is_within && !of_event.is_disjoint(&of_first)
+            };
+            same.extend(placed().filter(|(at, one)| *at > first_place && is_same(one)).map(|(_, one)| (*first, *one)));
         }
-    }
-
-    /// How a run died can be known without the callback that did it: then it counts for the one in which other runs died so.
-    fn merge_deaths_without_callback(&mut self) {
-        let unknown: Vec<Event> = self.deaths.keys().filter(|(_, callback, _)| callback.is_none()).copied().collect();
-        for event in unknown {
-            let is_same =
-                |(clause, callback, message): &&Event| callback.is_some() && (*clause, *message) == (event.0, event.2);
-            let [known] = self.deaths.keys().filter(is_same).copied().collect::<Vec<Event>>()[..] else { continue };
-            if let (Some(runs), Some(ran)) = (self.broken.remove(&event), self.deaths.remove(&event)) {
-                self.broken.entry(known).or_default().extend(runs);
-                self.deaths
-                    .entry(known)
-                    .and_modify(|first| *first = if ran.origin() < first.origin() { ran } else { *first });
-            }
+        for (first, other) in same {
+            let runs = self.broken.remove(&other).unwrap_or_default();
+            self.broken.entry(first).or_default().extend(runs);
+            self.unjudged.insert(other.0, WHY);
         }
     }
 
@@ -237,14 +243,21 @@ impl<'a> Sums<'a> {
         findings
     }
 
-    fn findings_of(&self, events: &Events, verdict: Verdict) -> Vec<Finding> {
+    fn findings_of(&self, events: &Events<'a>, verdict: Verdict) -> Vec<Finding> {
         let mut findings: Vec<Finding> = Vec::new();
-        for (event, runs) in events {
+        for (event, runs, differs) in joined(events) {
             let (clause, callback, message) = event;
+            let (event, runs) = (&event, &runs);
             // If it also crashes before, Shutdown is not the cause.
             let only_late = self.after_shutdown.get(event) == Some(runs);
-            let message = format!("{message}{}", if only_late { AFTER_SHUTDOWN } else { "" });
-            if findings.iter().filter(|known| known.clause == *clause).count() < MOST_OF_A_CLAUSE {
+            let beside = self
+                .beside
+                .get(event)
+                .and_then(|callbacks| if callbacks.len() == 1 { callbacks.first() } else { None });
+            let beside = beside.map_or_else(String::new, |callback| format!(", while {callback} ran"));
+            let differs = if differs { DIFFERS } else { "" };
+            let message = format!("{message}{beside}{differs}{}", if only_late { AFTER_SHUTDOWN } else { "" });
+            if findings.iter().filter(|known| known.clause == clause).count() < MOST_OF_A_CLAUSE {
                 findings.push(Finding {
                     runs: Some(runs.len() as u64),
                     seed: runs.first().map(|(seed, _)| *seed),
@@ -264,6 +277,37 @@ impl<'a> Sums<'a> {
         let delays: Option<Vec<u64>> = runs.iter().map(|run| self.preempted.get(&(clause, *run)).copied()).collect();
         delays?.into_iter().min()
     }
+}
+
+/// Events that differ only in a number or a name, each of them in a single run of its own, as one: a profiler names a thread by its number, or
+/// a file at random.
+fn joined<'a>(events: &Events<'a>) -> Vec<(Event<'a>, BTreeSet<Origin>, bool)> {
+    type OfKind<'a, 'e> = Vec<(Event<'a>, &'e BTreeSet<Origin>)>;
+    let mut alike: BTreeMap<(&str, Option<&str>, String), OfKind> = BTreeMap::new();
+    for (event, runs) in events {
+        alike.entry((event.0, event.1, without_names(event.2))).or_default().push((*event, runs));
+    }
+    let mut all = Vec::new();
+    for mut of_kind in alike.into_values() {
+        of_kind.sort_by_key(|(_, runs)| runs.first().copied());
+        let (single, others): (Vec<_>, Vec<_>) = of_kind.into_iter().partition(|(_, runs)| runs.len() == 1);
+        let runs: BTreeSet<Origin> = single.iter().flat_map(|(_, runs)| runs.iter().copied()).collect();
+        let are_one = single.len() > 1 && runs.len() == single.len();
+        let (first, rest) = if are_one { (single.first(), &[][..]) } else { (None, &single[..]) };
+        all.extend(first.map(|(event, _)| (*event, runs, true)));
+        all.extend(rest.iter().chain(&others).map(|(event, runs)| (*event, (*runs).clone(), false)));
+    }
+    all
+}
+
+/// Without what is in parentheses, and without digits.
+fn without_names(message: &str) -> String {
+    let mut depth = 0_usize;
+    let mut is_kept = |letter: &char| {
+        depth = if *letter == '(' { depth + 1 } else { depth.saturating_sub(usize::from(*letter == ')')) };
+        depth == 0 && !letter.is_ascii_digit()
+    };
+    message.chars().filter(|letter| is_kept(letter)).collect()
 }
 
 fn crashed_run(ran: &RunResult) -> CrashedRun {
@@ -288,6 +332,7 @@ mod tests {
             asked: false,
             backtrace: Vec::new(),
             hung_in: None,
+            running: Vec::new(),
             after_shutdown,
             stderr: String::new(),
         })
@@ -303,21 +348,62 @@ mod tests {
     }
 
     #[test]
-    fn a_death_without_a_known_callback_counts_for_the_only_known_one() {
-        let ran = |seed, callback: Option<&str>| {
-            let (clause, callback, message) = ("MOD-01".into(), callback.map(str::to_owned), "it ended".into());
-            crashed(seed, false).map(|ran| RunResult { lines: vec![Line::Broken { clause, callback, message }], ..ran })
+    fn a_death_on_an_unknown_thread_is_one_finding_and_says_what_ran_in_each_run() {
+        let ran = |seed, running: &[&str]| {
+            let line = Line::Broken { clause: "MOD-01".into(), callback: None, message: "it ended".into() };
+            let running = running.iter().map(ToString::to_string).collect();
+            crashed(seed, false).map(|ran| RunResult { lines: vec![line], running, ..ran })
         };
-        let found = |all: &[Result<RunResult, String>]| -> Vec<(Option<String>, Option<u64>)> {
+        let found = |all: &[Result<RunResult, String>]| -> Vec<String> {
+            let findings = add_up(LoadMode::Attach, all).findings.into_iter();
+            findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.message).collect()
+        };
+        let [one, other] = ["ThreadCreated", "ThreadDestroyed"];
+        assert_eq!(found(&[ran(0, &[one, other]), ran(1, &[one])]), ["it ended, while ThreadCreated ran"]);
+        assert_eq!(found(&[ran(0, &[one]), ran(1, &[other])]), ["it ended"]);
+        assert_eq!(found(&[ran(0, &[one, other]), ran(1, &[one, other])]), ["it ended"]);
+    }
+
+    #[test]
+    fn what_differs_only_by_a_name_in_each_run_is_one_finding() {
+        let ran = |seed, messages: &[&str]| {
+            let line = |message: &&str| Line::Broken {
+                clause: "DET-04".into(),
+                callback: None,
+                message: (*message).to_owned(),
+            };
+            crashed(seed, false).map(|ran| RunResult { lines: messages.iter().map(line).collect(), ..ran })
+        };
+        let found = |all: &[Result<RunResult, String>]| -> Vec<(String, Option<u64>)> {
             let findings = add_up(LoadMode::Attach, all).findings.into_iter();
             let broken = findings.filter(|finding| finding.verdict == Verdict::Broken);
-            broken.map(|finding| (finding.callback, finding.runs)).collect()
+            broken.map(|finding| (finding.message, finding.runs)).collect()
         };
-        let [one, other] = [Some("ThreadCreated"), Some("ThreadDestroyed")];
-        let known = Some("ThreadCreated".to_owned());
-        assert_eq!(found(&[ran(0, None), ran(1, one)]), [(known, Some(2))]);
-        assert_eq!(found(&[ran(0, None), ran(1, None)]), [(None, Some(2))]);
-        assert_eq!(found(&[ran(0, None), ran(1, one), ran(2, other)]).len(), 3);
+        let (one, other) = ("a thread (work-17) was there", "a thread (work-18) was there");
+        assert_eq!(found(&[ran(0, &[one]), ran(1, &[other])]), [(format!("{one}{DIFFERS}"), Some(2))]);
+        assert_eq!(found(&[ran(0, &[one, other]), ran(1, &[one, other])]).len(), 2, "both in each run");
+        assert_eq!(found(&[ran(0, &[one, other])]).len(), 2, "both in one run");
+    }
+
+    #[test]
+    fn an_end_in_a_destructor_is_one_finding_with_all_runs_only_if_its_stack_is_the_same() {
+        let ran = |seed, clause: &str, callback: Option<&str>, frames: &[&str]| {
+            let (clause, callback, message) = (clause.to_owned(), callback.map(str::to_owned), "it hangs".to_owned());
+            let lines = vec![Line::Hangs { clause, callback: callback.clone(), message }];
+            let backtrace = frames.iter().map(ToString::to_string).collect();
+            let library = "p.so".to_owned();
+            crashed(seed, false).map(|ran| RunResult { lines, library, backtrace, hung_in: callback, ..ran })
+        };
+        let found = |all: &[Result<RunResult, String>]| -> Vec<(String, Option<u64>)> {
+            let findings = add_up(LoadMode::Attach, all).findings.into_iter();
+            let broken = findings.filter(|finding| finding.verdict == Verdict::Broken);
+            broken.map(|finding| (finding.clause, finding.runs)).collect()
+        };
+        let unload = || ran(0, "DET-07", Some("dlclose"), &["p.so+0x1", "p.so+0x2"]);
+        let same = ran(1, "DET-17", None, &["libc.so+0x9", "p.so+0x1", "p.so+0x2", "p.so+0x3"]);
+        assert_eq!(found(&[unload(), same]), [("DET-07".to_owned(), Some(2))]);
+        let another = ran(1, "DET-17", None, &["p.so+0x1", "p.so+0x4"]);
+        assert_eq!(found(&[unload(), another]).len(), 2, "only a helper is the same");
     }
 
     #[test]

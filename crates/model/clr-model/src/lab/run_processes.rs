@@ -150,6 +150,11 @@ impl Run<'_> {
         !traced.is_empty()
     }
 
+    /// Whether its first thread has ended, and others have not.
+    pub fn has_lost_first(&self) -> bool {
+        state(self.pid) == Some('Z')
+    }
+
     /// Whether its first thread is stopped, by a signal or a tracer.
     pub fn is_stopped(&self) -> bool {
         matches!(state(self.pid), Some('T' | 't'))

@@ -46,6 +46,8 @@ const LONGEST_WALK: Duration = Duration::from_millis(500);
 
 thread_local! {
     static ASKED: Cell<bool> = const { Cell::new(false) };
+    /// The thread loads the library: where it lies is not known yet.
+    static LOADS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// An open library.
@@ -107,8 +109,10 @@ impl OwnPages {
 /// The linker's message.
 pub fn open(path: &str) -> Result<Opened, String> {
     let name = CString::new(path).map_err(|_| "its name has a zero in it".to_owned())?;
+    LOADS.with(|loads| loads.set(true));
     // SAFETY: the name outlives the call. This process exists to run the library's constructors.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY) };
+    LOADS.with(|loads| loads.set(false));
     if handle.is_null() { Err(last_error()) } else { Ok(Opened(handle)) }
 }
 
@@ -283,8 +287,8 @@ pub fn show_stack(thread: u32) {
 extern "C" fn hangs(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
     let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
     let instruction = instruction(context);
-    let seat = schedule::current().0 as u64;
-    let hang = Crash { signal: signal as u64, seat, instruction, library_first, library_end, ..Crash::default() };
+    let thread = schedule::current().0 as u64;
+    let hang = Crash { signal: signal as u64, thread, instruction, library_first, library_end, ..Crash::default() };
     // A thread may get its signal late, when another one writes.
     if let Some(page) =
         PAGE.get().filter(|page| page.is_own() && !page.is_over() && !HANGS.swap(true, Ordering::SeqCst))
@@ -300,8 +304,8 @@ extern "C" fn exits() {
     let page = PAGE.get().filter(|page| page.is_own() && !page.is_over() && !ENDS.load(Ordering::SeqCst));
     if let Some(page) = page {
         let (library_first, library_end) = (FIRST.load(Ordering::SeqCst), END.load(Ordering::SeqCst));
-        let (seat, own) = (schedule::current().0 as u64, u64::from(threads::is_own_thread()));
-        let exit = Crash { signal: Crash::EXITS, seat, own, library_first, library_end, ..Crash::default() };
+        let (thread, own) = (schedule::current().0 as u64, u64::from(threads::is_own_thread()));
+        let exit = Crash { signal: Crash::EXITS, thread, own, library_first, library_end, ..Crash::default() };
         page.write(EXIT, bytes_of(&exit));
         backtrace::walk();
     }
@@ -318,12 +322,13 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let library = FIRST.load(Ordering::SeqCst)..END.load(Ordering::SeqCst);
     let before = FIRST_BEFORE.load(Ordering::SeqCst)..END_BEFORE.load(Ordering::SeqCst);
     let (place, library) = match (library.contains(&at), UNMAPPED.load(Ordering::SeqCst)) {
+        _ if LOADS.with(Cell::get) => (Crash::ELSEWHERE, library),
         (true, false) => (Crash::IN_LIBRARY, library),
         (true, true) => (Crash::IN_UNMAPPED_LIBRARY, library),
         (false, _) if before.contains(&at) => (Crash::IN_UNMAPPED_LIBRARY, before),
         (false, _) => (Crash::ELSEWHERE, library),
     };
-    let seat = schedule::current().0 as u64;
+    let thread = schedule::current().0 as u64;
     // SAFETY: the kernel passes a valid description of the signal; each of them has room for an address.
     let accessed = unsafe { (*info).si_addr() } as u64;
     let is_freed = signal == libc::SIGSEGV
@@ -336,7 +341,7 @@ extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let limited = u64::from(limits::is_limited());
     let crash = Crash {
         signal: signal_number,
-        seat,
+        thread,
         place,
         asker,
         freed,

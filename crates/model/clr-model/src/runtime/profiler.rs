@@ -132,9 +132,10 @@ impl Profiler {
         mutation::is("DET-07") || record.evacuation.values().all(|count| *count == 0)
     }
 
-    /// The callbacks that have not returned, by name.
+    /// The callbacks that have not returned, by name: the innermost one of each thread.
     pub fn running_callbacks(&self) -> Vec<&'static str> {
-        let mut running: Vec<&'static str> = self.lock().running.values().flatten().copied().collect();
+        let mut running: Vec<&'static str> =
+            self.lock().running.values().filter_map(|slots| slots.last().copied()).collect();
         running.sort_unstable();
         running
     }
