@@ -101,7 +101,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     }
     if report.unjudged > 0 {
         let runs = counted(report.unjudged, "run");
-        note(&format!("remora: {runs} could not be judged: the profiler had taken from the process what a run needs"));
+        note(&format!("remora: {runs} could not be judged; the lines of their clauses say why"));
         return Ok(Exit::Unjudged);
     }
     if report.did_nothing {

@@ -9,6 +9,7 @@ use crate::schedule::{
     threads::{os_threads, this_thread},
 };
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Limit for a callback, an attach answer, and a detach.
@@ -17,6 +18,10 @@ pub const LONGEST: Duration = Duration::from_secs(4);
 pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(10);
 /// The finding on a thread of the profiler's own.
 const LOCKED: &str = "a thread of the profiler's own holds a lock of the dynamic linker for good: no thread of the program can begin or end. A dlopen, dlclose, constructor or destructor on it has not returned within 4 seconds";
+/// The finding if no thread of the profiler's is left.
+const LOCKED_BY_ENDED: &str = "a thread has ended with a lock of the dynamic linker, in a constructor or a destructor of the library: no thread of the program can begin or end";
+/// The thread that could not begin, and nobody had the lock.
+static NO_OWNER: AtomicU32 = AtomicU32::new(0);
 /// How often a thread that does not begin is looked at, and the time between two looks.
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -81,12 +86,15 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32, has_begun: &dyn Fn() -> bool
     let mut threads = monitor::before().map_or_else(Vec::new, |before| before.state.threads_besides(own));
     threads.retain(|thread| *thread != number);
     if threads.is_empty() {
-        return;
+        // Its owner may just have released it.
+        if NO_OWNER.swap(number, Ordering::SeqCst) != number {
+            return;
+        }
     }
     if let [thread] = threads[..] {
         system::show_stack(thread);
     }
-    monitor::hangs("MOD-01", None, LOCKED);
+    monitor::hangs("MOD-01", None, if threads.is_empty() { LOCKED_BY_ENDED } else { LOCKED });
     monitor::exercised("MOD-01");
     monitor::end(true);
 }
@@ -154,7 +162,7 @@ pub fn longest(callback: &str) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
 
     #[test]

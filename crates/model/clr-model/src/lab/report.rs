@@ -26,7 +26,7 @@ pub struct Report {
     pub did_nothing: bool,
     /// Runs made.
     pub runs: u64,
-    /// Runs that could not be judged, because they lacked what the profiler had taken from the process.
+    /// Runs that could not be judged.
     pub unjudged: u64,
     /// Runs skipped after too many hangs of the same runtime.
     pub left_out: u64,
@@ -292,7 +292,8 @@ fn joined<'a>(events: &Events<'a>) -> Vec<(Event<'a>, BTreeSet<Origin>, bool)> {
         of_kind.sort_by_key(|(_, runs)| runs.first().copied());
         let (single, others): (Vec<_>, Vec<_>) = of_kind.into_iter().partition(|(_, runs)| runs.len() == 1);
         let runs: BTreeSet<Origin> = single.iter().flat_map(|(_, runs)| runs.iter().copied()).collect();
-        let are_one = single.len() > 1 && runs.len() == single.len();
+        // A run may attach twice.
+        let are_one = runs.len() > 1 && single.len() <= 2 * runs.len();
         let (first, rest) = if are_one { (single.first(), &[][..]) } else { (None, &single[..]) };
         all.extend(first.map(|(event, _)| (*event, runs, true)));
         all.extend(rest.iter().chain(&others).map(|(event, runs)| (*event, (*runs).clone(), false)));
