@@ -51,14 +51,11 @@ const NO_SYMBOL: &str =
     ": so ends the dynamic linker a process that calls a function which no library has; `ldd -r` names it";
 
 /// What a run was doing that did not end in time.
-pub fn of_hang(page: &Page, stopped: bool, has_lost_first: bool) -> Vec<Line> {
+pub fn of_hang(page: &Page, stopped: bool) -> Vec<Line> {
     if stopped {
         let message =
             "the profiler stopped the process (SIGSTOP, or as a debugger does), and nothing let it go on".into();
         return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message }];
-    }
-    if has_lost_first {
-        return vec![Line::Broken { clause: "MOD-01".into(), callback: None, message: FIRST_ENDED.into() }];
     }
     let (hung, slow): (Vec<_>, Vec<_>) =
         page.callbacks().into_iter().partition(|running| running.age >= hang::longest(&running.name));
@@ -110,6 +107,11 @@ fn is_of_limit(page: &Page, stderr: &str) -> bool {
 fn is_of_models_abort(page: &Page) -> bool {
     let is_abort = |crash: &Crash| crash.signal == libc::SIGABRT as u64 && crash.place == Crash::ELSEWHERE;
     crash(page).is_some_and(|crash| is_abort(&crash)) && backtrace::is_of_model(page)
+}
+
+/// The first thread has ended, and the process has not.
+pub fn of_lost_first() -> Line {
+    Line::Broken { clause: "MOD-01".into(), callback: None, message: FIRST_ENDED.into() }
 }
 
 /// The process has reached a limit of CPU time that the profiler has set.

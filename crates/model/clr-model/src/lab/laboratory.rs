@@ -2,7 +2,7 @@
 
 use super::backtrace;
 use super::clauses::LoadMode;
-use super::death::{hung_in, is_after_shutdown, of_death, of_exec, of_hang, of_time_limit};
+use super::death::{hung_in, is_after_shutdown, of_death, of_exec, of_hang, of_lost_first, of_time_limit};
 use super::monitor::TRACED;
 use super::output::OutputReader;
 use super::page::{Line, Page};
@@ -187,14 +187,14 @@ impl Laboratory<'_> {
             own_lines = lines.len();
             lines.push(of_exec(other));
         } else if has_lost_first {
-            lines.extend(of_hang(&page, stopped, true));
+            lines.push(of_lost_first());
         } else if !ended && is_done {
             lines.push(Line::Hangs { clause: "DET-17".into(), callback: None, message: EXIT_HANGS.into() });
         } else if !ended && is_filtered && !stopped && page.callbacks().is_empty() {
             // No callback hangs, so the model waits for what it may not do.
             lines.extend(process_wide::of_early_end(&[process_wide::FILTERS]));
         } else if !ended {
-            lines.extend(of_hang(&page, stopped, false));
+            lines.extend(of_hang(&page, stopped));
         } else if let Some((signal, seconds)) = of_time(status, is_done, time_limit) {
             lines.push(of_time_limit(signal, seconds));
         } else if !is_done || status.code() != Some(COMPLETE) {
