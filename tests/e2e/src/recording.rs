@@ -72,8 +72,7 @@ impl Recording {
             return Recording::start(target, &all).finish();
         }
         let mut recording = Recording::start(target, arguments);
-        until("remora samples or gives up", || recording.samples_now() || !recording.remora.is_alive());
-        if !recording.remora.is_alive() {
+        if !recording.comes_to_sample() {
             return recording.finish();
         }
         if arguments.contains(&"wall") {
@@ -92,6 +91,12 @@ impl Recording {
             assert!(self.remora.is_alive(), "remora ended before it recorded: {}", self.remora.said_so_far());
             self.samples_now()
         });
+    }
+
+    /// Waits until the agent samples, or `remora` has given up. Whether it has not.
+    pub fn comes_to_sample(&mut self) -> bool {
+        until("remora samples or gives up", || self.samples_now() || !self.remora.is_alive());
+        self.remora.is_alive()
     }
 
     fn samples_now(&self) -> bool {

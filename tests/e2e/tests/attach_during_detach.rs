@@ -44,7 +44,7 @@ fn det_11_an_attach_waits_for_another_detach_at_each_of_its_steps_and_then_works
             }
             holds!(DET_11 rem, recording.remora().is_alive() && !Facts::of(stage.pid()).library_is_mapped(), "{step:?}");
             held.leave(0);
-            recording.wait_until_it_samples();
+            holds!(DET_11 rem, recording.comes_to_sample(), "{step:?}");
             recording.wait_until_samples_are_handed_over();
             let recorded = recording.stop();
             // The agent stays: since .NET 6 the runtime miscounts after a main profiler has left (DET-18).
