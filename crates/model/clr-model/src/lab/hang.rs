@@ -2,12 +2,13 @@
 
 use super::monitor::{self, Running};
 use super::page::SHUTDOWN;
-use super::proc_file::field;
+use super::proc_file::{field, state};
 use super::{leftovers, system};
 use crate::schedule::{
     self,
     threads::{os_threads, this_thread},
 };
+use rustix::process::Pid;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -101,8 +102,8 @@ pub fn no_thread_begins(own: Vec<u32>, number: u32, has_begun: &dyn Fn() -> bool
 
 /// One whose thread waits for a disk has as long as Shutdown. Read without the observer.
 fn longest_with_disk(running: &Running) -> Duration {
-    let state = field(&format!("/proc/self/task/{}/status", running.thread), "State:");
-    if state.is_some_and(|state| state.starts_with('D')) { LONGEST_SHUTDOWN } else { longest(running.name) }
+    let thread = Pid::from_raw(running.thread.cast_signed());
+    if thread.and_then(state) == Some('D') { LONGEST_SHUTDOWN } else { longest(running.name) }
 }
 
 /// Whether a thread sleeps all the time (state S in proc(5)), and nobody wakes it. One that waits for a CPU or for a disk has another state.

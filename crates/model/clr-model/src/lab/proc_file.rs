@@ -9,7 +9,7 @@ pub fn field(path: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
 }
 
-/// The state of a process's first thread, as a letter of proc_pid_stat(5).
-pub fn state(process: Pid) -> Option<char> {
-    field(&format!("/proc/{process}/status"), "State:")?.chars().next()
+/// The state of a thread, or of a process's first one, as a letter of proc_pid_stat(5).
+pub fn state(thread: Pid) -> Option<char> {
+    field(&format!("/proc/{thread}/status"), "State:")?.chars().next()
 }

@@ -152,7 +152,8 @@ impl Run<'_> {
 
     /// Whether its first thread has ended, and others have not.
     pub fn has_lost_first(&self) -> bool {
-        state(self.pid) == Some('Z')
+        // One that has ended as a whole looks the same, without other threads.
+        state(self.pid) == Some('Z') && threads_of(self.pid.as_raw_nonzero().get().unsigned_abs()).len() > 1
     }
 
     /// Whether its first thread is stopped, by a signal or a tracer.
